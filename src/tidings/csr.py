@@ -1,0 +1,20 @@
+"""Rows of different lengths in one flat array: the shape of nearly everything here."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Item = TypeVar("Item", bound=np.generic)
+
+
+def take_rows(
+    values: NDArray[Item], firsts: NDArray[np.integer], lengths: NDArray[np.integer]
+) -> tuple[NDArray[Item], NDArray[np.uint64]]:
+    """The rows that start at `firsts` with these lengths, one after another, and where each starts in the result."""
+    wide = lengths.astype(np.int64)
+    ends = np.cumsum(wide)
+    places = np.repeat(firsts.astype(np.int64) - ends + wide, wide) + np.arange(int(wide.sum()))
+    return values[places], np.concatenate([np.zeros(1, np.uint64), ends.astype(np.uint64)])

@@ -1,0 +1,47 @@
+"""Every error Tidings raises on purpose, in one tree.
+
+An error carries its subject (the file, the query, the position) and one sentence that says what to do.
+``exit_code`` is what the command line returns for it: 2 when the caller can mend it, 1 when the machine failed.
+"""
+
+from __future__ import annotations
+
+
+class TidingsError(Exception):
+    """The root: catch it to catch everything Tidings raises on purpose."""
+
+    exit_code = 1
+
+
+class InputError(TidingsError):
+    """A command, file or column that cannot be used as it is; the sentence says what to do."""
+
+    exit_code = 2
+
+
+class QueryError(InputError):
+    """A subscription query that is refused, with the position (0-based character) where it went wrong."""
+
+    def __init__(self, reason: str, position: int = 0) -> None:
+        super().__init__(f"{reason} (at character {position + 1})")
+        self.reason = reason
+        self.position = position
+
+    def __reduce__(self) -> tuple[type[QueryError], tuple[str, int]]:
+        return QueryError, (self.reason, self.position)
+
+
+class IndexDamaged(InputError):
+    """An index directory that is truncated, foreign or of another format version; names the file."""
+
+    def __init__(self, path: object, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[IndexDamaged], tuple[object, str]]:
+        return IndexDamaged, (self.path, self.reason)
+
+
+class OutputError(TidingsError):
+    """The result could not be written: no space, no permission. Nothing half-written is left behind."""

@@ -1,0 +1,91 @@
+"""Conjunctions as term numbers: what the parser's output becomes, and what segments are built from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidings.csr import take_rows
+from tidings.index.program import BaseProgram
+
+Words = NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunctions:
+    """What a segment is built from: conjunction i of subscription `owner[i]` needs ``terms[starts[i]:starts[i+1]]``.
+
+    `program[i]` numbers the base program it needs besides (0: none), from 1 on in `programs`; `regions` are the
+    rectangles programs name; `anchor_region[i]` is the one a conjunction without terms is found by.
+    """
+
+    terms: Words
+    starts: NDArray[np.uint64]
+    owner: Words
+    program: Words
+    programs: Sequence[BaseProgram]
+    regions: NDArray[np.float64]
+    anchor_region: NDArray[np.int64]
+
+    @property
+    def has_phrases(self) -> bool:
+        """Whether posts must be received with their gaps."""
+        return any(program.phrases for program in self.programs)
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    def select(self, rows: NDArray[np.intp]) -> Conjunctions:
+        """Some conjunctions, in this order."""
+        terms, starts = take_rows(self.terms, self.starts[:-1][rows], np.diff(self.starts)[rows])
+        return replace(
+            self,
+            terms=terms,
+            starts=starts,
+            owner=self.owner[rows],
+            program=self.program[rows],
+            anchor_region=self.anchor_region[rows],
+        )
+
+    def by_owner(self) -> Conjunctions:
+        """The same conjunctions with those of one owner standing together."""
+        return self.select(np.argsort(self.owner, kind="stable"))
+
+    def renumbered(self, new_number: Words) -> Conjunctions:
+        """The same conjunctions after the terms were renumbered."""
+        programs = [p.renumbered(lambda term: int(new_number[term]), int) for p in self.programs]
+        return replace(self, terms=new_number[self.terms], programs=programs)
+
+
+def joined(parts: Sequence[tuple[Conjunctions, pa.Array]]) -> tuple[Conjunctions, pa.Array]:
+    """Several sets of conjunctions, with the ids of their owners, as one; owners of the same id become one."""
+    present = [np.unique(conjunctions.owner, return_inverse=True) for conjunctions, _ in parts]
+    ids = pa.concat_arrays([ids.take(pa.array(owner)) for (owner, _), (_, ids) in zip(present, parts, strict=True)])
+    encoded = ids.dictionary_encode()
+    number_of = encoded.indices.to_numpy(zero_copy_only=False).astype(np.uint32)
+    owner_bases = np.cumsum([0, *(len(owner) for owner, _ in present)])
+    region_bases = np.cumsum([0, *(len(conjunctions.regions) for conjunctions, _ in parts)])
+    programs: dict[BaseProgram, int] = {}
+    moved = [_moved(c, int(base), programs) for (c, _), base in zip(parts, region_bases, strict=False)]
+    lengths = np.concatenate([np.diff(c.starts) for c, _ in parts])
+    whole = Conjunctions(
+        terms=np.concatenate([c.terms for c, _ in parts]),
+        starts=np.concatenate([np.zeros(1, np.uint64), np.cumsum(lengths, dtype=np.uint64)]),
+        owner=np.concatenate([number_of[base + place] for base, (_, place) in zip(owner_bases, present, strict=False)]),
+        program=np.concatenate([program for program, _ in moved]),
+        programs=list(programs),
+        regions=np.concatenate([c.regions for c, _ in parts]),
+        anchor_region=np.concatenate([anchor for _, anchor in moved]),
+    )
+    return whole.by_owner(), encoded.dictionary
+
+
+def _moved(part: Conjunctions, region_base: int, programs: dict[BaseProgram, int]) -> tuple[Words, NDArray[np.int64]]:
+    """(the programs of a part numbered among all programs, its anchor regions numbered among all regions)."""
+    shifted = [p.renumbered(int, lambda region: region + region_base) for p in part.programs]
+    numbers = np.array([0, *(programs.setdefault(p, len(programs) + 1) for p in shifted)], np.uint32)
+    return numbers[part.program], np.where(part.anchor_region < 0, -1, part.anchor_region + region_base)

@@ -1,0 +1,102 @@
+"""Segments back to conjunctions, without what was removed: how segments are merged without the queries' text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numba import types, uint32, uint64
+from numpy.typing import NDArray
+
+from tidings.csr import take_rows
+from tidings.index.conjunctions import Conjunctions
+from tidings.index.layout import INLINE_TERMS, TERM_MASK
+from tidings.index.program import BaseProgram
+from tidings.index.segment import Segment
+from tidings.jit import kernel, read, write
+
+_ONE = np.uint64(1)
+_NO_PROGRAM = BaseProgram((), (), ())
+
+
+def decompile(segment: Segment, removed: NDArray[np.uint8]) -> Conjunctions:
+    """The conjunctions of the subscriptions still there; owners keep their place in the segment."""
+    entry = np.repeat(np.arange(len(segment.second)), np.diff(segment.holder_start.astype(np.int64)))
+    alive = np.flatnonzero(removed[segment.holders] == 0) if len(removed) else np.arange(len(entry))
+    alive = alive[np.argsort(segment.holders[alive], kind="stable")]
+    entry, owner = entry[alive], segment.holders[alive]
+    starts, terms = _terms(segment)
+    owned_terms, owned_starts = take_rows(terms, starts[:-1][entry], np.diff(starts)[entry])
+    program_of, programs = _programs(segment)
+    program = program_of[entry]
+    return Conjunctions(
+        owned_terms,
+        owned_starts,
+        owner,
+        program,
+        programs,
+        segment.regions.reshape(-1, 4),
+        _anchors(programs, segment.regions.reshape(-1, 4))[program],
+    )
+
+
+def _terms(segment: Segment) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+    """All terms of every entry, as (where they start, the terms)."""
+    key = np.zeros(len(segment.second), np.uint32)
+    keyed = np.repeat(segment.keys, np.diff(segment.key_start.astype(np.int64)))
+    key[: len(keyed)] = keyed
+    more = np.zeros(len(key), np.uint32)
+    more[segment.programmed] = segment.code[segment.program_start[:-1]] if len(segment.programmed) else 0
+    more_from = np.zeros(len(key), np.uint64)
+    more_from[segment.programmed] = segment.program_start[:-1] + _ONE
+    starts = np.zeros(len(key) + 1, np.uint64)
+    terms = np.empty(len(key) * INLINE_TERMS + int(more.sum()), np.uint32)
+    _collect(key, segment.second, segment.rest.ravel(), more, more_from, segment.code, starts, terms)
+    return starts, terms[: int(starts[-1])]
+
+
+@kernel(
+    types.void,
+    read(uint32),
+    read(uint32),
+    read(uint32),
+    read(uint32),
+    read(uint64),
+    read(uint32),
+    write(uint64),
+    write(uint32),
+)
+def _collect(key, second, rest, more, more_from, code, starts, terms):  # type: ignore[no-untyped-def]
+    used = uint64(0)
+    for entry in range(uint64(key.size)):
+        starts[entry] = used
+        third, fourth = rest[entry * uint64(2)], uint32(rest[entry * uint64(2) + _ONE] & TERM_MASK)
+        for term in (key[entry], second[entry], third, fourth):
+            if term != 0:
+                terms[used] = term
+                used += _ONE
+        for offset in range(uint64(more[entry])):
+            terms[used] = code[more_from[entry] + offset]
+            used += _ONE
+    starts[uint64(key.size)] = used
+
+
+def _programs(segment: Segment) -> tuple[NDArray[np.uint32], list[BaseProgram]]:
+    """(the number of each entry's base program, from 1 on, 0 for none; the programs)."""
+    numbers: dict[BaseProgram, int] = {}
+    program_of = np.zeros(len(segment.second), np.uint32)
+    bounds = pairwise(segment.program_start.tolist())
+    for entry, (start, end) in zip(segment.programmed.tolist(), bounds, strict=True):
+        code = segment.code[start:end].tolist()
+        base = BaseProgram.read(code[1 + code[0] :])
+        if base != _NO_PROGRAM:
+            program_of[entry] = numbers.setdefault(base, len(numbers) + 1)
+    return program_of, list(numbers)
+
+
+def _anchors(programs: Sequence[BaseProgram], regions: NDArray[np.float64]) -> NDArray[np.int64]:
+    """For each program (0 is none) the smallest region it requires, or -1."""
+    areas = (regions[:, 2] - regions[:, 0]) * (regions[:, 3] - regions[:, 1])
+    required = [[number for negated, number in program.regions if not negated] for program in programs]
+    return np.array([-1, *(min(r, key=lambda n: (areas[n], n)) if r else -1 for r in required)], np.int64)

@@ -1,0 +1,108 @@
+"""Arrays on disk: one file an array, memory-mapped, every file listed with its size and checksum."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidings.errors import IndexDamaged
+
+_CHUNK_BYTES = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """What a file must look like to be trusted."""
+
+    size_bytes: int
+    checksum: int
+
+    @classmethod
+    def of(cls, path: Path) -> FileRecord:
+        checksum = 0
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                checksum = zlib.crc32(chunk, checksum)
+        return cls(path.stat().st_size, checksum)
+
+
+def check_file(path: Path, record: FileRecord, thoroughly: bool) -> None:
+    """Raise IndexDamaged, naming the file, unless it is there with the right size (and content, if asked)."""
+    if not path.is_file():
+        raise IndexDamaged(path, "this file of the index is missing; build the index again")
+    if path.stat().st_size != record.size_bytes:
+        found, wanted = path.stat().st_size, record.size_bytes
+        raise IndexDamaged(path, f"has {found:,} bytes instead of {wanted:,}; build the index again")
+    if thoroughly and FileRecord.of(path).checksum != record.checksum:
+        raise IndexDamaged(path, "its content does not fit its checksum; build the index again")
+
+
+def save_arrays(folder: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    folder.mkdir(parents=True)
+    for name, array in arrays.items():
+        with (folder / f"{name}.npy").open("wb") as file:
+            np.save(file, array)
+            _sync(file.fileno())
+
+
+def load_array(path: Path) -> NDArray[Any]:
+    """Map an array; no file that is not one gets through."""
+    try:
+        if path.stat().st_size <= 128:  # nothing but the header, which cannot be mapped
+            return np.asarray(np.load(path, allow_pickle=False))
+        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    except (OSError, ValueError, EOFError) as error:
+        raise IndexDamaged(path, "is not an array of this index; build the index again") from error
+
+
+def save_ids(path: Path, ids: pa.Array) -> None:
+    """Write ids of any type as one Arrow column."""
+    with path.open("wb") as file:
+        with pa.ipc.new_file(file, pa.schema([("id", ids.type)])) as writer:
+            writer.write_batch(pa.record_batch([ids], ["id"]))
+        _sync(file.fileno())
+
+
+def load_ids(path: Path) -> pa.Array:
+    try:
+        with pa.memory_map(str(path)) as file:
+            return pa.ipc.open_file(file).get_batch(0).column(0)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise IndexDamaged(path, "is not the id column of this index; build the index again") from error
+
+
+def save_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a small document so that a reader sees all of it or none."""
+    body = json.dumps(content, indent=1, sort_keys=True)
+    whole = json.dumps({"checksum": zlib.crc32(body.encode()), "body": content}, indent=1, sort_keys=True)
+    partial = path.with_suffix(".partial")
+    with partial.open("w", encoding="utf-8") as file:
+        file.write(whole)
+        file.flush()
+        _sync(file.fileno())
+    os.replace(partial, path)
+
+
+def load_json(path: Path) -> dict[str, Any]:
+    try:
+        whole = json.loads(path.read_text("utf-8"))
+        body: dict[str, Any] = whole["body"]
+        checksum = whole["checksum"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise IndexDamaged(path, "is not a manifest of an index; build the index again") from error
+    if zlib.crc32(json.dumps(body, indent=1, sort_keys=True).encode()) != checksum:
+        raise IndexDamaged(path, "its content does not fit its checksum; build the index again")
+    return body
+
+
+def _sync(descriptor: int) -> None:
+    os.fsync(descriptor)

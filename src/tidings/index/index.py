@@ -1,0 +1,77 @@
+"""An index: a directory of immutable files and manifests, opened at one version.
+
+A version is, for each shard, a base segment, small delta segments and lists of what was removed since (tombstones).
+A replicated index has one shard; a partitioned one has a shard for each matcher of its plan. `publish.py` makes new
+versions; nothing that is there is ever changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidings.index import files
+from tidings.index.manifest import Manifest, SegmentRecord, load_manifest, newest_version
+from tidings.index.segment import Segment
+from tidings.receive.vocabulary import LayeredVocabulary, Vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSegment:
+    """A segment and what this version adds to it."""
+
+    segment: Segment
+    removed: NDArray[np.uint8]  # 1 for each subscription that is gone; empty when none is
+    leads: NDArray[np.uint32]  # the terms that lead posts to this segment's shard
+    shared: NDArray[np.uint8]  # 1 for each subscription that has conjunctions in other shards too
+
+
+class Index:
+    """One version of an index. Its arrays are mapped when first used and shared by all processes of a machine."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder = folder
+        self.manifest = manifest
+
+    @classmethod
+    def open(cls, folder: Path, version: int | None = None, thoroughly: bool = False) -> Index:
+        """Open a version, the newest unless told. Every file must be there with its size, and its checksum if asked."""
+        index = cls(folder, load_manifest(folder, newest_version(folder) if version is None else version))
+        for name, record in index.manifest.files.items():
+            files.check_file(folder / name, record, thoroughly)
+        return index
+
+    @property
+    def version(self) -> int:
+        return self.manifest.version
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(record.size_bytes for record in self.manifest.files.values())
+
+    @cached_property
+    def vocabulary(self) -> LayeredVocabulary:
+        return LayeredVocabulary([self._layer(name) for name in self.manifest.layers])
+
+    def shard(self, number: int) -> list[LiveSegment]:
+        return [self.live(record) for record in self.manifest.shards[number]]
+
+    def live(self, record: SegmentRecord) -> LiveSegment:
+        folder = self.folder / record.folder
+        arrays = {name: files.load_array(folder / f"{name}.npy") for name in Segment.array_names()}
+        segment = Segment(**arrays, ids=files.load_ids(folder / "ids.arrow"))
+        removed = np.zeros(0, np.uint8)
+        if record.removed:
+            removed = np.zeros(len(segment), np.uint8)
+            removed[files.load_array(self.folder / record.removed)] = 1
+        extra = (files.load_array(folder / f"{name}.npy") for name in ("leads", "shared"))
+        return LiveSegment(segment, removed, *extra)
+
+    def _layer(self, name: str) -> Vocabulary:
+        folder = self.folder / name
+        first = int(files.load_array(folder / "first.npy")[0])
+        return Vocabulary(first, *(files.load_array(folder / f"{part}.npy") for part in ("text", "starts", "table")))

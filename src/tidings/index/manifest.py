@@ -1,0 +1,95 @@
+"""A manifest is one version of an index: which files it consists of and how they belong together."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tidings.errors import IndexDamaged
+from tidings.index.files import FileRecord, load_json, save_json
+
+FORMAT = "tidings-index"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRecord:
+    """A segment as this version sees it: its folder, and the file that lists what was removed from it since."""
+
+    folder: str
+    removed: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRecord:
+    """How conjunctions were given to shards, so that later ones are given alike."""
+
+    algorithm: str
+    matchers: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Shard i consists of the segments `shards[i]`, oldest first; a replicated index has one shard and no plan."""
+
+    version: int
+    terms: int
+    phrases: bool
+    shared: bool  # whether a subscription has conjunctions in several shards, so that hits must be merged
+    subscriptions: int
+    layers: tuple[str, ...]
+    shards: tuple[tuple[SegmentRecord, ...], ...]
+    plan: PlanRecord | None
+    files: dict[str, FileRecord]
+
+
+def manifest_path(folder: Path, version: int) -> Path:
+    return folder / f"manifest-{version:08d}.json"
+
+
+def newest_version(folder: Path) -> int:
+    """The number of the newest manifest; IndexDamaged when there is none."""
+    found = sorted(folder.glob("manifest-*.json"))
+    if not found:
+        raise IndexDamaged(folder, "holds no index; build one first")
+    digits = found[-1].stem.removeprefix("manifest-")
+    if not digits.isdigit():
+        raise IndexDamaged(found[-1], "is not a manifest of an index; remove it")
+    return int(digits)
+
+
+def save_manifest(folder: Path, manifest: Manifest) -> None:
+    save_json(
+        manifest_path(folder, manifest.version),
+        {"format": FORMAT, "format_version": FORMAT_VERSION, **asdict(manifest)},
+    )
+
+
+def load_manifest(folder: Path, version: int) -> Manifest:
+    path = manifest_path(folder, version)
+    body = load_json(path)
+    if body.get("format") != FORMAT:
+        raise IndexDamaged(path, "is not a manifest of a Tidings index")
+    if body.get("format_version") != FORMAT_VERSION:
+        found = body.get("format_version")
+        raise IndexDamaged(path, f"has format {found}, this program reads {FORMAT_VERSION}; build the index again")
+    try:
+        return _read(body)
+    except (KeyError, TypeError) as error:
+        raise IndexDamaged(path, "lacks a field; build the index again") from error
+
+
+def _read(body: dict[str, Any]) -> Manifest:
+    return Manifest(
+        version=body["version"],
+        terms=body["terms"],
+        phrases=body["phrases"],
+        shared=body["shared"],
+        subscriptions=body["subscriptions"],
+        layers=tuple(body["layers"]),
+        shards=tuple(tuple(SegmentRecord(**segment) for segment in shard) for shard in body["shards"]),
+        plan=None if body["plan"] is None else PlanRecord(**body["plan"]),
+        files={name: FileRecord(**record) for name, record in body["files"].items()},
+    )

@@ -1,0 +1,193 @@
+"""The compiled matcher: three passes over flat arrays. find → verify → report.
+
+*find* reads, for every word of a post, the second-rarest words of the entries in its list and tests them against a
+bitmap of the post's words. *verify* runs the programs of the few entries that have one. *report* replaces entries by
+the subscriptions that hold them, each once a post. Buffers grow between posts, never inside one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import float64, types, uint8, uint32, uint64
+
+from tidings.index.layout import HAS_PROGRAM, TERM_MASK
+from tidings.index.program import run
+from tidings.jit import inlined, kernel, read, write
+
+# Places in the state array.
+POST, USED, EPOCH, STATE_SIZE = 0, 1, 2, 3
+
+_ZERO = np.uint64(0)
+_ONE = np.uint64(1)
+
+
+@inlined
+def _has(bitmap, term):  # type: ignore[no-untyped-def]
+    return (bitmap[term >> uint64(3)] >> uint8(term & uint64(7))) & uint8(1) != 0
+
+
+@inlined
+def _mark(bitmap, terms, start, end):  # type: ignore[no-untyped-def]
+    for at in range(start, end):
+        term = uint64(terms[at])
+        bitmap[term >> uint64(3)] |= uint8(1) << uint8(term & uint64(7))
+    bitmap[_ZERO] |= uint8(1)  # every post holds term 0, "no further word"
+
+
+@inlined
+def _unmark(bitmap, terms, start, end):  # type: ignore[no-untyped-def]
+    """Clear both halves: what the post holds, and which of its lists were read."""
+    half = uint64(bitmap.size // 2)
+    for at in range(start, end):
+        place = uint64(terms[at]) >> uint64(3)
+        bitmap[place] = uint8(0)
+        bitmap[half + place] = uint8(0)
+
+
+@inlined
+def _first_time(bitmap, term):  # type: ignore[no-untyped-def]
+    """Whether the list of this word is read for the first time; a post may say a word twice."""
+    place = uint64(bitmap.size // 2) + (term >> uint64(3))
+    bit = uint8(1) << uint8(term & uint64(7))
+    if bitmap[place] & bit:
+        return False
+    bitmap[place] |= bit
+    return True
+
+
+@inlined
+def _read_list(post, term, list_start, second, rest, bitmap, pairs, used):  # type: ignore[no-untyped-def]
+    """Append the entries of one list that the post satisfies; used > room says that they did not fit."""
+    room = uint64(pairs.shape[0])
+    for entry in range(uint64(list_start[term]), uint64(list_start[term + _ONE])):
+        if _has(bitmap, uint64(second[entry])):
+            if _has(bitmap, uint64(rest[entry, _ZERO])) and _has(bitmap, uint64(rest[entry, _ONE] & TERM_MASK)):
+                if used >= room:
+                    return room + _ONE
+                pairs[used, _ZERO] = post
+                pairs[used, _ONE] = uint32(entry)
+                used += _ONE
+    return used
+
+
+@kernel(
+    types.boolean,
+    read(uint32),
+    read(uint32, 2),
+    read(uint32),
+    read(uint32),
+    read(uint32, 2),
+    write(uint8),
+    write(uint32, 2),
+    write(uint64),
+)
+def find(terms, bounds, list_start, second, rest, bitmap, pairs, state):  # type: ignore[no-untyped-def]
+    """Write (post, entry) of all entries whose first four words a post holds; False when `pairs` must grow first."""
+    used = uint64(state[USED])
+    room = uint64(pairs.shape[0])
+    for post in range(uint64(state[POST]), uint64(bounds.shape[0])):
+        start, end = uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])
+        _mark(bitmap, terms, start, end)
+        before = used
+        for at in range(start, end):
+            term = uint64(terms[at])
+            if list_start[term] < list_start[term + _ONE] and used <= room and _first_time(bitmap, term):
+                used = _read_list(uint32(post), term, list_start, second, rest, bitmap, pairs, used)
+        _unmark(bitmap, terms, start, end)
+        if used > room:
+            state[POST], state[USED] = post, before
+            return False
+    state[POST], state[USED] = uint64(bounds.shape[0]), used
+    return True
+
+
+@inlined
+def _program_of(programmed, entry):  # type: ignore[no-untyped-def]
+    """The place of an entry among those that have a program."""
+    low, high = _ZERO, uint64(programmed.size)
+    while low < high:
+        middle = (low + high) >> _ONE
+        if programmed[middle] < entry:
+            low = middle + _ONE
+        else:
+            high = middle
+    return low
+
+
+@kernel(
+    uint64,
+    write(uint32, 2),
+    read(uint32),
+    read(uint32, 2),
+    read(uint32),
+    read(uint64),
+    read(uint32),
+    read(float64),
+    read(float64),
+    read(uint32, 2),
+    write(uint8),
+)
+def verify(pairs, terms, bounds, programmed, program_start, code, regions, positions, rest, bitmap):  # type: ignore[no-untyped-def]
+    """Keep the pairs whose entry has no program or whose program the post satisfies; returns how many stay."""
+    kept = _ZERO
+    marked = uint64(0xFFFFFFFF)
+    start, end = _ZERO, _ZERO
+    for number in range(uint64(pairs.shape[0])):
+        post, entry = uint64(pairs[number, _ZERO]), pairs[number, _ONE]
+        if rest[uint64(entry), _ONE] & HAS_PROGRAM:
+            if post != marked:
+                _unmark(bitmap, terms, start, end)
+                start, end = uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])
+                _mark(bitmap, terms, start, end)
+                marked = post
+            at = program_start[_program_of(programmed, entry)]
+            lon, lat = positions[post * uint64(2)], positions[post * uint64(2) + _ONE]
+            if not run(code, at, regions, bitmap, terms, start, end, lon, lat):
+                continue
+        pairs[kept, _ZERO], pairs[kept, _ONE] = uint32(post), entry
+        kept += _ONE
+    _unmark(bitmap, terms, start, end)
+    return kept
+
+
+@kernel(
+    types.boolean,
+    read(uint32, 2),
+    read(uint32),
+    read(uint32),
+    read(uint8),
+    read(uint8),
+    write(uint32),
+    write(uint32, 2),
+    write(uint64),
+)
+def report(pairs, holder_start, holders, repeated, removed, seen, hits, state):  # type: ignore[no-untyped-def]
+    """Write (post, subscription) for every holder of every pair, once a post, without removed ones.
+
+    Pairs of one post stand together. `seen` remembers for each subscription the last post (by epoch) it was written
+    for. False when `hits` must grow first; the state then says from which pair on.
+    """
+    used = uint64(state[USED])
+    room = uint64(hits.shape[0])
+    for number in range(uint64(state[POST]), uint64(pairs.shape[0])):
+        post, entry = pairs[number, _ZERO], uint64(pairs[number, _ONE])
+        if number == 0 or pairs[number - _ONE, _ZERO] != post:
+            state[EPOCH] += _ONE
+        first, last = uint64(holder_start[entry]), uint64(holder_start[entry + _ONE])
+        if used + (last - first) > room:
+            state[POST], state[USED] = number, used
+            if number > 0 and pairs[number - _ONE, _ZERO] != post:
+                state[EPOCH] -= _ONE  # the pair comes again and opens its post then
+            return False
+        for at in range(first, last):
+            holder = uint64(holders[at])
+            if removed.size > 0 and removed[holder]:
+                continue
+            if repeated[holder]:
+                if seen[holder] == uint32(state[EPOCH]):
+                    continue
+                seen[holder] = uint32(state[EPOCH])
+            hits[used, _ZERO], hits[used, _ONE] = post, uint32(holder)
+            used += _ONE
+    state[POST], state[USED] = uint64(pairs.shape[0]), used
+    return True

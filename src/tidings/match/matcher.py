@@ -1,0 +1,116 @@
+"""What every matcher promises, and the one over compiled segments that does the work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidings.index.grid import locate
+from tidings.index.segment import Segment
+from tidings.match import flat
+from tidings.receive.receiver import Received
+
+_NOTHING_REMOVED = np.zeros(0, np.uint8)
+_FIRST_ROOM = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Matches of a batch: post (its place in the batch) and subscription (its place in the segment), side by side."""
+
+    posts: NDArray[np.uint32]
+    subscriptions: NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.posts)
+
+
+class Matcher(Protocol):
+    """Finds all subscriptions each post satisfies, each once."""
+
+    def match(self, received: Received, positions: NDArray[np.float64]) -> Hits:
+        """`positions` holds longitude and latitude of every post, NaN where it has none."""
+        ...
+
+
+class FlatMatcher:
+    """Matches against one segment. Keeps buffers between batches; not for two threads at once."""
+
+    def __init__(self, segment: Segment, term_count: int, removed: NDArray[np.uint8] = _NOTHING_REMOVED) -> None:
+        self._segment = segment
+        self._removed = removed
+        self._list_start = segment.list_start(term_count)
+        self._bitmap = np.zeros(2 * (term_count // 8 + 1), np.uint8)
+        self._pairs = np.empty((_FIRST_ROOM, 2), np.uint32)
+        self._hits = np.empty((_FIRST_ROOM, 2), np.uint32)
+        self._seen = np.zeros(len(segment) if segment.repeated.any() else 0, np.uint32)
+        self._epoch = 0
+
+    def match(self, received: Received, positions: NDArray[np.float64]) -> Hits:
+        pairs = self._find(received)
+        if len(self._segment.cell_start):
+            pairs = _in_post_order(pairs, self._locate(positions))
+        if len(self._segment.programmed):
+            pairs = self._verify(pairs, received, positions)
+        hits = self._report(pairs)
+        return Hits(hits[:, 0], hits[:, 1])
+
+    def _find(self, received: Received) -> NDArray[np.uint32]:
+        s, state = self._segment, np.zeros(flat.STATE_SIZE, np.uint64)
+        arguments = (received.terms, received.bounds, self._list_start, s.second, s.rest, self._bitmap)
+        while not flat.find(*arguments, self._pairs, state):
+            self._pairs = _doubled(self._pairs)
+        return self._pairs[: int(state[flat.USED])]
+
+    def _locate(self, positions: NDArray[np.float64]) -> NDArray[np.uint32]:
+        s, found = self._segment, np.empty((_FIRST_ROOM, 2), np.uint32)
+        count = locate(positions.ravel(), s.cell_start, s.cell_entries, found)
+        if count > len(found):
+            found = np.empty((count, 2), np.uint32)
+            locate(positions.ravel(), s.cell_start, s.cell_entries, found)
+        return found[:count]
+
+    def _verify(
+        self, pairs: NDArray[np.uint32], received: Received, positions: NDArray[np.float64]
+    ) -> NDArray[np.uint32]:
+        s = self._segment
+        programs = (s.programmed, s.program_start, s.code, s.regions)
+        posts = (received.terms, received.bounds)
+        kept = flat.verify(pairs, *posts, *programs, positions.ravel(), s.rest, self._bitmap)
+        return pairs[:kept]
+
+    def _report(self, pairs: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        s, state = self._segment, np.zeros(flat.STATE_SIZE, np.uint64)
+        if self._epoch + len(pairs) + 1 > 0xFFFFFFFF:
+            self._seen[:], self._epoch = 0, 0
+        state[flat.EPOCH] = self._epoch
+        arguments = (pairs, s.holder_start, s.holders, s.repeated, self._removed, self._seen)
+        while not flat.report(*arguments, self._hits, state):
+            self._hits = _doubled(self._hits)
+        self._epoch = int(state[flat.EPOCH])
+        return self._hits[: int(state[flat.USED])].copy()
+
+
+def no_positions(posts: int) -> NDArray[np.float64]:
+    """The positions of posts that have none."""
+    return np.full((posts, 2), np.nan)
+
+
+def _doubled(buffer: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    bigger = np.empty((2 * len(buffer), 2), np.uint32)
+    bigger[: len(buffer)] = buffer
+    return bigger
+
+
+def _in_post_order(found: NDArray[np.uint32], located: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    pairs = np.concatenate([found, located])
+    return np.ascontiguousarray(pairs[np.argsort(pairs[:, 0], kind="stable")])
+
+
+def all_hits(matchers: Sequence[Matcher], received: Received, positions: NDArray[np.float64]) -> list[Hits]:
+    """What each matcher finds; a subscription lives in one segment, so nothing is found twice."""
+    return [matcher.match(received, positions) for matcher in matchers]

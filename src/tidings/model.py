@@ -1,0 +1,46 @@
+"""The things that flow through Tidings, defined once: their names, their Arrow schemas, their small records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+# A region is four degrees in this order, as in GeoJSON's bounding boxes.
+REGION_FIELDS = ("west", "south", "east", "north")
+REGION_TYPE = pa.list_(pa.float64())
+
+# What `receive.posts` uses of a post; only the text is required.
+POST_FIELDS = ("id", "time", "author", "text", "lang", "lat", "lon", "tags", "title", "link")
+
+# What a match is, in this order. Both ids keep the type and value they came with, so the schema depends on the input.
+MATCH_FIELDS = ("subscription_id", "post_id", "index_version")
+
+
+def subscription_schema(id_type: pa.DataType) -> pa.Schema:
+    """The columns of every subscription table, whatever it came from; owner and region may be null."""
+    return pa.schema(
+        [
+            pa.field("id", id_type, nullable=False),
+            pa.field("query", pa.string()),
+            pa.field("owner", pa.string()),
+            pa.field("region", REGION_TYPE),
+        ]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedSubscription:
+    """A subscription that was left out: its line (or row) counted from 1, its id if it had one, and why."""
+
+    line: int
+    id: object | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionFile:
+    """Subscriptions as they came: ``table`` has ``subscription_schema``; what could not be used is in ``rejected``."""
+
+    table: pa.Table
+    rejected: list[RejectedSubscription]

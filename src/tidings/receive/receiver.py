@@ -1,0 +1,140 @@
+"""Receive: a column of raw text becomes term numbers. Words nobody subscribed to are dropped here."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidings.receive import clean, tokenise
+from tidings.receive.characters import class_table
+from tidings.receive.column import bytes_of
+from tidings.receive.vocabulary import Numbering
+
+_FIRST_SLOTS = 1 << 16
+_MAX_ENTRIES = 1 << 20  # beyond it the lexicon starts anew, so that endless new words cost no endless memory
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Term numbers of a batch of posts: post i has ``terms[bounds[i, 0]:bounds[i, 1]]``.
+
+    Its words in order (0: a gap that no phrase reaches across; present only where phrases are asked for), then its tags.
+    """
+
+    terms: NDArray[np.uint32]
+    bounds: NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.bounds)
+
+
+class Receiver:
+    """Turns text into term numbers, remembering every raw token it has seen."""
+
+    def __init__(self, numbering: Numbering, keep_gaps: bool = False, max_entries: int = _MAX_ENTRIES) -> None:
+        self._numbering = numbering
+        self._keep_gaps = keep_gaps
+        self._max_entries = max_entries
+        self._classes = class_table()
+        self._state = np.zeros(tokenise.STATE_SIZE, np.uint64)
+        self._state[tokenise.KEEP_GAPS] = keep_gaps
+        self._empty_lexicon(_FIRST_SLOTS)
+
+    def receive(self, texts: pa.Array) -> Received:
+        """Clean every text (string, large string or binary; null counts as empty)."""
+        data, offsets = bytes_of(texts)
+        received = self._run(data, offsets)
+        with_entities = np.flatnonzero(received.bounds[:, 0] == tokenise.HAS_ENTITY)
+        return self._with_decoded(received, data, offsets, with_entities) if with_entities.size else received
+
+    def _with_decoded(
+        self, received: Received, data: NDArray[np.uint8], offsets: NDArray[np.int64], rows: NDArray[np.intp]
+    ) -> Received:
+        """Add the rows that hold HTML entities, decoded, behind the others."""
+        texts = [_decoded(data[offsets[row] : offsets[row + 1]].tobytes()) for row in rows.tolist()]
+        more = self._run(*bytes_of(pa.array(texts, pa.large_binary())))
+        received.bounds[rows] = more.bounds + np.uint32(len(received.terms))
+        return Received(np.concatenate([received.terms, more.terms]), received.bounds)
+
+    def _run(self, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Received:
+        rows = len(offsets) - 1
+        terms = np.empty(int(offsets[-1] - offsets[0]) + 2 * rows + 2, np.uint32)
+        bounds = np.empty((rows, 2), np.uint32)
+        state = self._state
+        state[tokenise.ROW] = state[tokenise.USED] = 0
+        settled, done = 0, False
+        while not done:
+            seen = int(state[tokenise.ARENA])
+            done = tokenise.tokenise(data, offsets, self._classes, self._slots, self._arena, terms, bounds, state)
+            row = int(state[tokenise.ROW])
+            if int(state[tokenise.ARENA]) > seen:
+                self._work_out(seen)
+                tokenise.settle(terms, bounds[settled:row], self._slots, int(self._keep_gaps))
+            settled = row
+            if not done:
+                self._make_room(int(offsets[row + 1] - offsets[row]))
+        return Received(terms[: int(state[tokenise.USED])], bounds)
+
+    def _work_out(self, since: int) -> None:
+        """Give every token put into the lexicon since this arena position the number of its term."""
+        slots, raws = zip(*self._entries(since), strict=True)
+        terms = [b"" if term is None else term.encode() for term in _terms_of(raws)]
+        numbers = self._numbering.numbers(terms).astype(np.uint64)
+        numbers[[not term for term in terms]] = 0
+        places = np.array(slots, np.int64) * 2 + 1
+        self._slots[places] = (self._slots[places] >> np.uint64(32) << np.uint64(32)) | numbers
+
+    def _entries(self, since: int) -> Iterator[tuple[int, str]]:
+        end = int(self._state[tokenise.ARENA])
+        arena = self._arena[since:end].tobytes()
+        at = 0
+        while at < len(arena):
+            slot, kind, less_one = struct.unpack_from("<IBB", arena, at)
+            start = at + tokenise.HEADER
+            at = start + less_one + 1
+            yield slot, "#" * kind + arena[start:at].decode("utf-8", "replace")
+
+    def _make_room(self, row_bytes: int) -> None:
+        """A bigger lexicon, or an empty one once the bound is reached."""
+        entries = int(self._state[tokenise.ENTRIES])
+        if entries >= self._max_entries:
+            self._empty_lexicon(_FIRST_SLOTS)
+            entries = 0
+        old, arena = self._slots, self._arena
+        needed = max(2 * (entries + row_bytes), 2 * _FIRST_SLOTS, len(old) if entries else 0)
+        self._slots = np.zeros(2 << needed.bit_length(), np.uint64)
+        used = int(self._state[tokenise.ARENA])
+        self._arena = np.empty(max(2 * len(arena), 2 * used + 16 * row_bytes), np.uint8)
+        self._arena[:used] = arena[:used]
+        tokenise.rehash(old, self._slots, self._arena, used)
+
+    def _empty_lexicon(self, slots: int) -> None:
+        self._slots = np.zeros(2 * slots, np.uint64)
+        self._arena = np.empty(16 * slots, np.uint8)
+        self._state[tokenise.ENTRIES] = self._state[tokenise.ARENA] = 0
+
+
+def _terms_of(raws: Sequence[str]) -> list[str | None]:
+    """`clean.term_of` for many raw tokens; plain ASCII words, nearly all of them, are stemmed in one call."""
+    plain = [raw.isascii() and raw[0] != "#" for raw in raws]
+    forms = [clean.normalise(raw) for raw, is_plain in zip(raws, plain, strict=True) if is_plain]
+    stop = clean.stop_words()
+    stems = iter(zip(forms, clean.stemmer().stemWords(forms), strict=True))
+    terms: list[str | None] = []
+    for raw, is_plain in zip(raws, plain, strict=True):
+        if is_plain:
+            form, stem = next(stems)
+            terms.append(clean.stop_term(form) if form in stop else stem or None)
+        else:
+            terms.append(clean.term_of(raw))
+    return terms
+
+
+def _decoded(text: bytes) -> bytes:
+    """Entities decoded once; what is then left of ampersands only separates words, and must not be decoded again."""
+    return clean.decode_entities(text.decode("utf-8", "replace")).replace("&", " ").encode("utf-8", "replace")
