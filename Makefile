@@ -1,5 +1,5 @@
 # `make` alone lists what there is. Every target sets up first what it needs; a second time that costs nothing.
-SHELL := /bin/bash
+SHELL := bash
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-long check format bench clean
 

@@ -15,6 +15,7 @@ from typing import Any
 import numba
 from numba import types
 
+
 def read(item: Any, dimensions: int = 1) -> Any:
     """The type of an array that a kernel only reads."""
     return types.Array(item, dimensions, "C", readonly=True)

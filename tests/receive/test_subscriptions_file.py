@@ -120,7 +120,7 @@ class TestJsonLines:
             '{"id": 1, "query": "\\udfff"}', "\x00",
         ]  # fmt: skip
         result = read_subscriptions(written(tmp_path / "s.jsonl", "\n".join([*bad, '{"id": 1, "query": "good"}'])))
-        assert rows(result) == [("1", "good")] or rows(result) == [(1, "good")]
+        assert rows(result) == [(1, "good")]
         assert list(reasons(result)) == list(range(1, len(bad) + 1))
 
     @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ _NO_PROGRAM = BaseProgram((), (), ())
 
 def decompile(segment: Segment, removed: NDArray[np.uint8]) -> Conjunctions:
     """The conjunctions of the subscriptions still there; owners keep their place in the segment."""
-    entry = np.repeat(np.arange(len(segment.second)), np.diff(segment.holder_start.astype(np.int64)))
+    entry = np.repeat(np.arange(len(segment.second)), _lengths(segment.holder_start))
     alive = np.flatnonzero(removed[segment.holders] == 0) if len(removed) else np.arange(len(entry))
     alive = alive[np.argsort(segment.holders[alive], kind="stable")]
     entry, owner = entry[alive], segment.holders[alive]
@@ -44,7 +44,7 @@ def decompile(segment: Segment, removed: NDArray[np.uint8]) -> Conjunctions:
 def _terms(segment: Segment) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
     """All terms of every entry, as (where they start, the terms)."""
     key = np.zeros(len(segment.second), np.uint32)
-    keyed = np.repeat(segment.keys, np.diff(segment.key_start.astype(np.int64)))
+    keyed = np.repeat(segment.keys, _lengths(segment.key_start))
     key[: len(keyed)] = keyed
     more = np.zeros(len(key), np.uint32)
     more[segment.programmed] = segment.code[segment.program_start[:-1]] if len(segment.programmed) else 0
@@ -100,3 +100,8 @@ def _anchors(programs: Sequence[BaseProgram], regions: NDArray[np.float64]) -> N
     areas = (regions[:, 2] - regions[:, 0]) * (regions[:, 3] - regions[:, 1])
     required = [[number for negated, number in program.regions if not negated] for program in programs]
     return np.array([-1, *(min(r, key=lambda n: (areas[n], n)) if r else -1 for r in required)], np.int64)
+
+
+def _lengths(starts: NDArray[np.uint32]) -> NDArray[np.int64]:
+    wide = starts.astype(np.int64)
+    return wide[1:] - wide[:-1]

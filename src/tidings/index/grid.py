@@ -32,7 +32,9 @@ def _row(lat: float) -> int:
     return min(ROWS - 1, max(0, int(np.floor(lat + 90.0))))
 
 
-def build_grid(rectangles: NDArray[np.float64], entries: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], ...]:
+def build_grid(
+    rectangles: NDArray[np.float64], entries: NDArray[np.uint32]
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     """(start of each cell's list, the lists) for entries and the rectangle each is found by; empty without entries."""
     if len(entries) == 0:
         return np.zeros(0, np.uint32), np.zeros(0, np.uint32)

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidings.index import files
@@ -48,6 +49,11 @@ class Index:
     @property
     def version(self) -> int:
         return self.manifest.version
+
+    @property
+    def id_type(self) -> pa.DataType:
+        """The type of the subscriptions' ids."""
+        return pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(self.manifest.id_schema))).field("id").type
 
     @property
     def size_bytes(self) -> int:

@@ -35,6 +35,7 @@ class Manifest:
     """Shard i consists of the segments `shards[i]`, oldest first; a replicated index has one shard and no plan."""
 
     version: int
+    id_schema: str  # the Arrow type of the subscriptions' ids, as the hexadecimal form of a schema
     terms: int
     phrases: bool
     shared: bool  # whether a subscription has conjunctions in several shards, so that hits must be merged
@@ -84,6 +85,7 @@ def load_manifest(folder: Path, version: int) -> Manifest:
 def _read(body: dict[str, Any]) -> Manifest:
     return Manifest(
         version=body["version"],
+        id_schema=body["id_schema"],
         terms=body["terms"],
         phrases=body["phrases"],
         shared=body["shared"],

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -82,7 +83,8 @@ def _publish_base(
     vocabulary = GrowingVocabulary()
     vocabulary.added.numbers([terms[old - 1] for old in kept.tolist()])
     shards: Shards = tuple(() for _ in range(plan.matchers if plan else 1))
-    draft = _Draft(folder, Manifest(version, 0, False, False, 0, (), shards, plan, {}))
+    id_schema = pa.schema([("id", ids.type)]).serialize().to_pybytes().hex()
+    draft = _Draft(folder, Manifest(version, id_schema, 0, False, False, 0, (), shards, plan, {}))
     draft.add(conjunctions.renumbered(new_number).by_owner(), ids, vocabulary)
     return draft.publish(vocabulary)
 
@@ -110,7 +112,7 @@ class _Draft:
         shards = list(self.manifest.shards)
         for share in share_out(conjunctions, self.manifest.plan, vocabulary.text_of):
             segment = build_segment(share.conjunctions, ids.take(pa.array(share.subscriptions)))
-            extra = {"leads": share.leads, "shared": share.shared}
+            extra: dict[str, NDArray[Any]] = {"leads": share.leads, "shared": share.shared}
             name = self._save(f"segment-{share.number:04d}", {**segment.arrays(), **extra})
             files.save_ids(self.folder / name / "ids.arrow", segment.ids)
             self.written.append(f"{name}/ids.arrow")
@@ -146,7 +148,7 @@ class _Draft:
         """Write the terms that are new and the manifest: from then on the version is there."""
         if len(vocabulary.added):
             layer = Vocabulary.build(vocabulary.added.terms(), self.manifest.terms + 1)
-            parts = {"text": layer.text, "starts": layer.starts, "table": layer.table}
+            parts: dict[str, NDArray[Any]] = {"text": layer.text, "starts": layer.starts, "table": layer.table}
             name = self._save("vocabulary", {**parts, "first": np.array([layer.first])})
             self._update(layers=(*self.manifest.layers, name), terms=self.manifest.terms + len(layer))
         self._update(files=self._files())
@@ -161,7 +163,7 @@ class _Draft:
         kept = {name: r for name, r in self.manifest.files.items() if name.split("/")[0] in folders}
         return kept | {name: files.FileRecord.of(self.folder / name) for name in self.written}
 
-    def _save(self, kind: str, arrays: Mapping[str, NDArray[np.generic]]) -> str:
+    def _save(self, kind: str, arrays: Mapping[str, NDArray[Any]]) -> str:
         name = f"{kind}-{self.manifest.version:08d}-{uuid.uuid4().hex[:8]}"
         files.save_arrays(self.folder / name, arrays)
         self.written += [f"{name}/{array}.npy" for array in arrays]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -46,7 +47,7 @@ class Segment:
     def array_names(cls) -> list[str]:
         return [field.name for field in fields(cls) if field.name != "ids"]
 
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         return {name: getattr(self, name) for name in self.array_names()}
 
     @property
@@ -75,16 +76,28 @@ def build_segment(conjunctions: Conjunctions, ids: pa.Array) -> Segment:
     layout.fill_entries(terms, starts, ends, chosen, program, second, rest)
     place = np.empty(len(chosen), np.uint32)
     place[order] = np.arange(len(chosen), dtype=np.uint32)
+    key_words, key_start = _lists(keys)
+    programmed, program_start, code = _programs(conjunctions, terms, starts, ends, chosen, program)
+    cell_start, cell_entries = _grid(conjunctions, keys, chosen)
+    holder_start, holders, repeated = _holders(place[entry_of], conjunctions.owner, len(chosen), len(ids))
+    id_hash, id_place = id_order(ids)
     return Segment(
-        *_lists(keys),
-        second,
-        rest,
-        *_programs(conjunctions, terms, starts, ends, chosen, program),
-        conjunctions.regions.ravel(),
-        *_grid(conjunctions, keys, chosen),
-        *_holders(place[entry_of], conjunctions.owner, len(chosen), len(ids)),
-        *id_order(ids),
-        ids,
+        keys=key_words,
+        key_start=key_start,
+        second=second,
+        rest=rest,
+        programmed=programmed,
+        program_start=program_start,
+        code=code,
+        regions=conjunctions.regions.ravel(),
+        cell_start=cell_start,
+        cell_entries=cell_entries,
+        holder_start=holder_start,
+        holders=holders,
+        repeated=repeated,
+        id_hash=id_hash,
+        id_place=id_place,
+        ids=ids,
     )
 
 
@@ -138,7 +151,7 @@ def _programs(
     return programmed, program_start, code
 
 
-def _grid(conjunctions: Conjunctions, keys: NDArray[np.uint64], chosen: Words) -> tuple[Words, ...]:
+def _grid(conjunctions: Conjunctions, keys: NDArray[np.uint64], chosen: Words) -> tuple[Words, Words]:
     wordless = np.flatnonzero(keys >> np.uint64(32) == 0xFFFFFFFF).astype(np.uint32)
     rectangles = conjunctions.regions[conjunctions.anchor_region[chosen[wordless]]]
     return build_grid(rectangles, wordless)

@@ -32,8 +32,8 @@ def share_out(
 ) -> Iterator[Share]:
     """The share of every shard that gets anything. Conjunctions of one owner must stand together."""
     if plan is None:
-        owners = int(conjunctions.owner.max()) + 1 if len(conjunctions) else 0
-        yield Share(0, conjunctions, np.arange(owners), np.zeros(0, np.uint32), np.zeros(owners, np.uint8))
+        count = int(conjunctions.owner.max()) + 1 if len(conjunctions) else 0
+        yield Share(0, conjunctions, np.arange(count), np.zeros(0, np.uint32), np.zeros(count, np.uint8))
         return
     matcher, leads = place_at_random(conjunctions, _matcher_of(conjunctions, plan, text_of), plan.matchers, plan.seed)
     spread = _is_spread(conjunctions.owner, matcher)

@@ -13,7 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidings.lab.queries import DEMO_QUERIES, generate_queries
 from tidings.lab.topics import CITIES, FOREIGN, OPENERS, SMALL_TALK, TOPICS
+
+__all__ = ["CHUNK_POSTS", "DEMO_QUERIES", "POST_SCHEMA", "generate_posts", "generate_queries"]
 
 Rows = npt.NDArray[np.int64]
 
@@ -30,7 +33,7 @@ POST_SCHEMA = pa.schema(
 )
 CHUNK_POSTS = 100_000  # a chunk depends on the seed and its number only
 _START_US = 1_767_225_600_000_000  # 2026-01-01 00:00 UTC
-_MEAN_GAP_US = 10_000  # a hundred posts a second
+_GAP_US = 10_000  # a hundred posts a second
 _LOCATED = 0.2
 _FOREIGN = 0.08
 # The orders in which the parts of a post may come, the usual first; each with a chance to be left out.
@@ -54,14 +57,12 @@ def generate_posts(count: int, seed: int) -> pa.Table:
 def _chunk(count: int, start: int, seed: int) -> pa.RecordBatch:
     rng = np.random.default_rng([seed, start])
     ids = np.arange(start + 1, start + count + 1, dtype=np.int64)
-    times = (
-        _START_US + start * _MEAN_GAP_US + np.linspace(0, count * _MEAN_GAP_US, count, endpoint=False).astype(np.int64)
-    )
+    times = pa.array(_START_US + ids * _GAP_US, POST_SCHEMA.field("time").type)
     city = zipf(rng, len(CITIES), count)
     texts, langs = _with_foreign(rng, _english(rng, city), city)
     lat, lon = _positions(rng, city)
     authors = _words(_made_up_names(), zipf(rng, len(_made_up_names()), count))
-    columns = [ids, pa.array(times, POST_SCHEMA.field("time").type), authors, texts, lat, lon, langs]
+    columns = [ids, times, authors, texts, lat, lon, langs]
     return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=POST_SCHEMA)
 
 
@@ -139,10 +140,14 @@ def _positions(rng: np.random.Generator, city: Rows) -> tuple[pa.Array, pa.Array
 
 @cache
 def _made_up_names() -> tuple[str, ...]:
-    """Some 14,000 names that no dictionary has: the long tail of every vocabulary."""
-    heads = "ba bel bri cal cor da dor el fa fen gar hal jo kal kim lar lu ma mor na nel o pa per qui ra ros sa sel ta tor ul va wen".split()
+    """Some 10,000 names that no dictionary has: the long tail of every vocabulary."""
+    heads = (
+        "ba bel bri cal cor da dor el fa fen gar hal jo kal kim lar lu ma mor na nel o pa per qui ra ros sa ta".split()
+    )
     middles = "a be da le li mo na ne ri ro sa ti ve vi wo".split()
-    tails = "berg by dale den do field ford ham ine ka land ley lund man mark nen ner nova quist rov sen ski son stein ston ta ton".split()
+    tails = (
+        "berg by dale den do field ford ham ine ka land ley lund man mark nen ner nova quist rov sen ski son".split()
+    )
     names = [head + middle + tail for head in heads for middle in middles for tail in tails]
     order = np.random.default_rng(0).permutation(len(names))
     return tuple(names[at] for at in order)
@@ -164,4 +169,5 @@ def _words(choices: tuple[str, ...] | list[str], rows: Rows) -> pa.Array:
 def zipf(rng: np.random.Generator, size: int, count: int) -> Rows:
     """Numbers below size, each n with a chance in proportion to 1/(n+1): Zipf's law."""
     edges = np.cumsum(1.0 / np.arange(1, size + 1))
-    return np.minimum(np.searchsorted(edges, rng.random(count) * edges[-1]), size - 1).astype(np.int64)
+    rows: Rows = np.searchsorted(edges, rng.random(count) * edges[-1]).astype(np.int64)
+    return np.minimum(rows, size - 1)

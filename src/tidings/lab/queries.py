@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from tidings.lab.topics import CITIES, SMALL_TALK, TOPICS, Topic
-from tidings.receive.clean import stop_words
+from tidings.receive.clean import stop_words, word_term
 
 # For the live demonstration: named, readable, one of each thing the language can say.
 DEMO_QUERIES: dict[str, str] = {
@@ -55,25 +55,28 @@ class _Draw:
     def pick(self, choices: tuple[str, ...]) -> str:
         return choices[self.number(len(choices))]
 
-    def word(self) -> str:
-        """Mostly a word of the topic, sometimes a common one or a place."""
-        kind = self.numbers[0]
-        if kind > 0.15 or len(self.numbers) % 2:
-            return self.pick(_topic_words(self.topic))
-        return self.pick(_CITY_WORDS if kind < 0.05 else _COMMON_WORDS)
+    def words(self, count: int) -> list[str]:
+        """Words of the topic, the last one sometimes a common one or a place; no two with the same stem."""
+        kind = self.number(20)
+        last = _CITY_WORDS if kind == 0 else _COMMON_WORDS if kind < 3 else _topic_words(self.topic)
+        drawn = [self.pick(_topic_words(self.topic)) for _ in range(count - 1)] + [self.pick(last)]
+        return list({_stem(word): word for word in drawn}.values())
 
 
 def _plain(draw: _Draw) -> str:
     length = (1, 2, 2, 2, 2, 3, 3, 3, 4, 4)[draw.number(10)]
-    return " ".join(dict.fromkeys(draw.word() for _ in range(length)))
+    return " ".join(draw.words(length))
 
 
 def _either(draw: _Draw) -> str:
-    return f"{draw.word()} ({draw.word()} OR {draw.word()})"
+    first, *others = draw.words(3)
+    return f"{first} ({' OR '.join(others)})" if others else first
 
 
 def _without(draw: _Draw) -> str:
-    return f"{draw.word()} {'-' if draw.number(2) else 'NOT '}{draw.word()}"
+    no = ("-", "NOT ")[draw.number(2)]
+    first, *others = draw.words(2)
+    return " ".join([first, *(no + word for word in others)])
 
 
 def _phrase(draw: _Draw) -> str:
@@ -82,13 +85,13 @@ def _phrase(draw: _Draw) -> str:
 
 def _tag(draw: _Draw) -> str:
     tag = f"#{draw.pick(draw.topic.tags)}"
-    return f"{tag} {draw.word()}" if draw.number(2) else tag
+    return " ".join([tag, *draw.words(1)]) if draw.number(2) else tag
 
 
 def _near(draw: _Draw) -> str:
     city, half = CITIES[draw.number(len(CITIES))], 0.1 + draw.number(10) / 10
     west, south, east, north = (city.lon - half, city.lat - half, city.lon + half, city.lat + half)
-    return f"{draw.word()} within:{west:.2f},{south:.2f},{min(east, 180.0):.2f},{north:.2f}"
+    return f"{draw.words(1)[0]} within:{west:.2f},{south:.2f},{min(east, 180.0):.2f},{north:.2f}"
 
 
 _SHAPES: tuple[tuple[float, Callable[[_Draw], str]], ...] = (
@@ -99,6 +102,11 @@ _SHAPES: tuple[tuple[float, Callable[[_Draw], str]], ...] = (
     (0.05, _tag),
     (0.03, _near),
 )
+
+
+@cache
+def _stem(word: str) -> str:
+    return word_term(word) or word
 
 
 def _significant(texts: tuple[str, ...]) -> tuple[str, ...]:

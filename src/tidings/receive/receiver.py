@@ -23,7 +23,7 @@ _MAX_ENTRIES = 1 << 20  # beyond it the lexicon starts anew, so that endless new
 class Received:
     """Term numbers of a batch of posts: post i has ``terms[bounds[i, 0]:bounds[i, 1]]``.
 
-    Its words in order (0: a gap that no phrase reaches across; present only where phrases are asked for), then its tags.
+    Its words in order, then its tags. 0 is a gap no phrase reaches across; gaps are there only if asked for.
     """
 
     terms: NDArray[np.uint32]
@@ -43,7 +43,7 @@ class Receiver:
         self._classes = class_table()
         self._state = np.zeros(tokenise.STATE_SIZE, np.uint64)
         self._state[tokenise.KEEP_GAPS] = keep_gaps
-        self._empty_lexicon(_FIRST_SLOTS)
+        self._slots, self._arena = _empty_lexicon()
 
     def receive(self, texts: pa.Array) -> Received:
         """Clean every text (string, large string or binary; null counts as empty)."""
@@ -103,8 +103,8 @@ class Receiver:
         """A bigger lexicon, or an empty one once the bound is reached."""
         entries = int(self._state[tokenise.ENTRIES])
         if entries >= self._max_entries:
-            self._empty_lexicon(_FIRST_SLOTS)
-            entries = 0
+            self._slots, self._arena = _empty_lexicon()
+            self._state[tokenise.ENTRIES] = self._state[tokenise.ARENA] = entries = 0
         old, arena = self._slots, self._arena
         needed = max(2 * (entries + row_bytes), 2 * _FIRST_SLOTS, len(old) if entries else 0)
         self._slots = np.zeros(2 << needed.bit_length(), np.uint64)
@@ -113,10 +113,9 @@ class Receiver:
         self._arena[:used] = arena[:used]
         tokenise.rehash(old, self._slots, self._arena, used)
 
-    def _empty_lexicon(self, slots: int) -> None:
-        self._slots = np.zeros(2 * slots, np.uint64)
-        self._arena = np.empty(16 * slots, np.uint8)
-        self._state[tokenise.ENTRIES] = self._state[tokenise.ARENA] = 0
+
+def _empty_lexicon() -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
+    return np.zeros(2 * _FIRST_SLOTS, np.uint64), np.empty(16 * _FIRST_SLOTS, np.uint8)
 
 
 def _terms_of(raws: Sequence[str]) -> list[str | None]:

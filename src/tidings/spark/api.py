@@ -1,0 +1,98 @@
+"""What a Spark program calls: `match` and `rejected`."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidings.model import RejectedSubscription
+from tidings.receive.subscriptions import from_table
+from tidings.spark import posts as receive
+from tidings.spark.job import match_posts
+from tidings.spark.plan import plan_index
+from tidings.spark.ship import ship
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """A matching ready to run: the matches (lazy), the plan and its reason, the subscriptions left out."""
+
+    matches: DataFrame
+    plan: str
+    why: str
+    index_version: int
+    subscriptions: int
+    rejected: list[RejectedSubscription]
+
+
+def match(
+    posts: DataFrame,
+    subscriptions: DataFrame,
+    *,
+    plan: str = "auto",
+    matchers: int | None = None,
+    partitioner: str = "hash",
+    unique: bool = False,
+) -> DataFrame:
+    """Every match of `posts` with `subscriptions`, as `subscription_id`, `post_id`, `index_version`.
+
+    `posts` (batch or streaming) needs `text`; `id`, `title`, `tags`, `lat`, `lon` count where present. `subscriptions`
+    needs `id` and `query`, may have `region`, and counts as it is at this call. Rows that cannot be used are left out:
+    see `rejected`. Posts that share an id are matched each for itself unless `unique` is asked for, which costs a look
+    at all ids (batch only).
+    """
+    table = subscriptions.toArrow()
+    return prepare(posts, table, plan=plan, matchers=matchers, partitioner=partitioner, unique=unique).matches
+
+
+def rejected(posts: DataFrame) -> DataFrame:
+    """The posts that `match` leaves out: `post_id`, `reason`, and the beginning of `text`."""
+    return receive.rejected(posts)
+
+
+def prepare(
+    posts: DataFrame,
+    subscriptions: pa.Table,
+    *,
+    plan: str = "auto",
+    matchers: int | None = None,
+    partitioner: str = "hash",
+    unique: bool = False,
+) -> Matching:
+    """Build the index and describe the matching; nothing of the posts is read yet."""
+    checked = from_table(subscriptions)
+    folder = Path(tempfile.mkdtemp(prefix="tidings-index-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    number = matchers if matchers is not None else posts.sparkSession.sparkContext.defaultParallelism
+    planned = plan_index(folder, checked.table, plan, number, partitioner)
+    ref = ship(posts.sparkSession, planned.index)
+    matches = match_posts(posts, planned.index, ref)
+    if unique:
+        matches = _once_an_id(matches, posts)
+    ids = checked.table.column("id")
+    refused = [RejectedSubscription(r.row + 1, ids[r.row].as_py(), r.reason) for r in planned.refused]
+    return Matching(
+        matches,
+        planned.plan,
+        planned.why,
+        planned.index.version,
+        planned.index.manifest.subscriptions,
+        [*checked.rejected, *refused],
+    )
+
+
+def _once_an_id(matches: DataFrame, posts: DataFrame) -> DataFrame:
+    """One match for all posts that share an id. Only their matches are compared; all others pass untouched."""
+    ids = receive.accepted(posts).select(F.col("id").alias("post_id"))
+    twice = ids.groupBy("post_id").count().where("count > 1").select("post_id", F.lit(True).alias("twice"))
+    marked = matches.join(twice, "post_id", "left")
+    columns = matches.columns
+    alone = marked.where("twice is null").select(*columns)
+    return alone.unionByName(marked.where("twice").select(*columns).dropDuplicates(["subscription_id", "post_id"]))

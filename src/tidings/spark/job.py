@@ -1,0 +1,41 @@
+"""The pipeline on one page: receive → route → match → merge. DataFrame in, DataFrame out, batch or streaming."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.types import LongType, StructField, StructType
+
+from tidings.index.index import Index
+from tidings.spark import posts as receive
+from tidings.spark import stages
+from tidings.spark.worker import IndexRef
+
+
+def match_posts(posts: DataFrame, index: Index, ref: IndexRef) -> DataFrame:
+    """`subscription_id`, `post_id`, `index_version` of every match; the index decides between the two plans."""
+    post_type = receive.id_type(posts)
+    subscription_type = index.id_type
+    schema = StructType(
+        [StructField("subscription_id", from_arrow_type(subscription_type)), StructField("post_id", post_type)]
+    )
+    received = receive.accepted(posts)
+    if index.manifest.plan is None:
+        matches = received.mapInArrow(stages.match_whole(ref), schema)
+    else:
+        arrow_post_type = to_arrow_type(post_type)
+        routed = received.mapInArrow(stages.route(ref, arrow_post_type), stages.ROUTED)
+        placed = routed.repartitionById(index.manifest.plan.matchers, "matcher")
+        if not index.manifest.shared:
+            matches = placed.mapInArrow(stages.match_shard(ref, arrow_post_type), schema)
+        else:
+            hits = placed.mapInArrow(stages.find_in_shard(ref, arrow_post_type, subscription_type), stages.HITS)
+            matches = _by_batch(hits).mapInArrow(stages.merge(arrow_post_type, subscription_type), schema)
+    return matches.withColumn("index_version", F.lit(index.version).cast(LongType()))
+
+
+def _by_batch(hits: DataFrame) -> DataFrame:
+    """All hits of a batch in one partition, next to each other where Spark can sort, so that few batches wait."""
+    together = hits.repartition("batch")
+    return together if hits.isStreaming else together.sortWithinPartitions("batch")

@@ -1,0 +1,57 @@
+"""Which physical plan: every worker with the whole index, or the index shared out over matchers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from tidings.errors import InputError
+from tidings.index.compile import Refused
+from tidings.index.index import Index
+from tidings.index.manifest import PlanRecord
+from tidings.index.publish import create_index
+from tidings.partition.words.plan import partitioner as checked_partitioner
+
+PLANS = ("auto", "replicated", "partitioned")
+_SEED = 20_13  # where the random placement starts; fixed, so that runs repeat
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedIndex:
+    """An index built for a plan, why that plan, and what could not be put in."""
+
+    index: Index
+    plan: str
+    why: str
+    refused: tuple[Refused, ...]
+
+
+def plan_index(
+    folder: Path, subscriptions: pa.Table, plan: str, matchers: int, partitioner: str, limit_bytes: int | None = None
+) -> PlannedIndex:
+    """Build the index that a plan needs. `auto` is replicated while the index fits beside everything else."""
+    if plan not in PLANS:
+        raise InputError(f"There is no plan called {plan!r}; choose one of: {', '.join(PLANS)}.")
+    record = PlanRecord(partitioner, checked_partitioner(partitioner, matchers).matchers, _SEED)
+    if plan == "partitioned":
+        index, refused = create_index(folder, subscriptions, record)
+        return PlannedIndex(index, plan, f"asked for, with {matchers} matchers", refused)
+    index, refused = create_index(folder, subscriptions)
+    size, limit = index.size_bytes, limit_bytes if limit_bytes is not None else _memory_bytes() // 4
+    if plan == "replicated":
+        return PlannedIndex(index, plan, "asked for", refused)
+    if size <= limit:
+        why = f"the index takes {size / 1e6:,.1f} MB, which every worker can map (limit {limit / 1e6:,.0f} MB)"
+        return PlannedIndex(index, "replicated", why, refused)
+    shutil.rmtree(folder)
+    index, refused = create_index(folder, subscriptions, record)
+    why = f"the index takes {size / 1e6:,.1f} MB, more than a worker should map (limit {limit / 1e6:,.0f} MB)"
+    return PlannedIndex(index, "partitioned", why, refused)
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

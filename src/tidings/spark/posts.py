@@ -1,0 +1,105 @@
+"""Posts as a DataFrame: which columns count, what is wrong with a row, and an id for those that have none.
+
+All of it is native Spark: a row is judged before any Python sees it.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidings.config import MAX_TEXT_BYTES
+from tidings.errors import InputError
+
+CORRUPT = "_corrupt_record"  # where Spark's readers put a line they cannot read
+_IDENTITY = ("text", "title", "author", "time", "link", "lat", "lon")
+
+
+def accepted(posts: DataFrame) -> DataFrame:
+    """The posts that can be matched: `id`, `text` and, where present, `title`, `tags`, `lat`, `lon`."""
+    judged = _judged(posts)
+    wanted = [name for name in ("id", "text", "title", "tags", "lat", "lon") if name in judged.columns]
+    return judged.where(F.col("reason").isNull()).select(*wanted)
+
+
+def rejected(posts: DataFrame) -> DataFrame:
+    """The posts that cannot be matched: `post_id`, `reason` and the beginning of the `text`."""
+    bad = _judged(posts).where(F.col("reason").isNotNull())
+    shown = F.coalesce(F.col("text"), F.col(CORRUPT)) if CORRUPT in posts.columns else F.col("text")
+    return bad.select(
+        F.col("id").alias("post_id"), "reason", F.substring(F.make_valid_utf8(shown), 1, 200).alias("text")
+    )
+
+
+def id_type(posts: DataFrame) -> T.DataType:
+    """The type matches carry as `post_id`: that of the `id` column, or string where there is none."""
+    return posts.schema["id"].dataType if "id" in posts.columns else T.StringType()
+
+
+def _judged(posts: DataFrame) -> DataFrame:
+    """The posts with their columns in the types matching needs, and a `reason` for those that cannot be used."""
+    _check_columns(posts)
+    columns = {"id": _id(posts), "text": F.col("text").cast("string")}
+    if "title" in posts.columns:
+        columns["title"] = F.col("title").cast("string")
+    if "tags" in posts.columns:
+        columns["tags"] = _tags(posts.schema["tags"].dataType)
+    if "lat" in posts.columns and "lon" in posts.columns:
+        columns |= {"lat": _number("lat"), "lon": _number("lon")}
+    kept = [CORRUPT] if CORRUPT in posts.columns else []
+    return posts.select(*kept, *(c.alias(name) for name, c in columns.items()), _reason(posts).alias("reason"))
+
+
+def _check_columns(posts: DataFrame) -> None:
+    if "text" not in posts.columns:
+        found = ", ".join(posts.columns) or "none at all"
+        raise InputError(f"Posts need a column `text`; these have: {found}.")
+    kind = posts.schema["text"].dataType
+    if not isinstance(kind, T.StringType | T.BinaryType | T.VarcharType | T.CharType | T.NullType):
+        raise InputError(f"The column `text` holds {kind.simpleString()}, not text; cast it to a string.")
+    if ("lat" in posts.columns) != ("lon" in posts.columns):
+        raise InputError("Posts have only one of the columns `lat` and `lon`; give both or neither.")
+
+
+def _id(posts: DataFrame) -> Column:
+    """The id as it came; where it is missing, one that depends on nothing but what the post says."""
+    parts = [F.coalesce(F.col(name).cast("string"), F.lit("\x00")) for name in _IDENTITY if name in posts.columns]
+    if "id" not in posts.columns:
+        return F.md5(F.concat_ws("\x1f", *parts).cast("binary"))
+    kind = posts.schema["id"].dataType
+    if isinstance(kind, T.StringType):
+        return F.coalesce(F.col("id"), F.md5(F.concat_ws("\x1f", *parts).cast("binary")))
+    if isinstance(kind, T.LongType):
+        return F.coalesce(F.col("id"), F.xxhash64(*parts))
+    return F.col("id")
+
+
+def _tags(kind: T.DataType) -> Column:
+    if isinstance(kind, T.ArrayType):
+        return F.col("tags").cast("array<string>")
+    return F.split(F.trim(F.col("tags").cast("string")), r"[\s,;]+")
+
+
+def _number(name: str) -> Column:
+    value = F.col(name).try_cast("double")
+    return F.when(F.isnan(value), None).otherwise(value)
+
+
+def _reason(posts: DataFrame) -> Column:
+    """The first thing that is wrong with a row, in words; null when nothing is."""
+    text = F.col("text").cast("string")
+    reason = F.when(F.lit(False), F.lit(""))
+    if CORRUPT in posts.columns:
+        reason = reason.when(F.col(CORRUPT).isNotNull(), F.lit("the line cannot be read"))
+    reason = reason.when(text.isNull(), F.lit("no text"))
+    reason = reason.when(F.octet_length(text) > MAX_TEXT_BYTES, F.lit(f"text longer than {MAX_TEXT_BYTES:,} bytes"))
+    reason = reason.when(~F.is_valid_utf8(text), F.lit("text is not valid UTF-8"))
+    reason = reason.when(_id(posts).isNull(), F.lit("no id"))
+    if "lat" in posts.columns:
+        for name, limit in (("lat", 90), ("lon", 180)):
+            given = F.col(name).isNotNull() & (F.trim(F.col(name).cast("string")) != "")
+            reason = reason.when(given & F.col(name).try_cast("double").isNull(), F.lit(f"{name} is not a number"))
+            beyond = F.abs(_number(name)) > limit
+            reason = reason.when(beyond, F.lit(f"{name} is not between -{limit} and {limit}"))
+    return reason

@@ -1,0 +1,65 @@
+"""A Spark session set up as Tidings likes it: this Python in the workers, a warm daemon, a quiet screen."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tidings.spark.java import require_java
+
+LOG_FILE = Path(tempfile.gettempdir()) / f"tidings-spark-{os.getpid()}.log"
+
+_SETTINGS = {
+    "spark.python.daemon.module": "tidings.spark.daemon",
+    "spark.python.worker.reuse": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "4g",
+    "spark.sql.session.timeZone": "UTC",
+    # A batch of enormous posts must not grow past what a worker can hold.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
+    # Reading ahead of Python with more than one task a core only fights over the cores.
+    "spark.sql.files.maxPartitionBytes": "32m",
+}
+
+
+def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """The running session if there is one, else a new one on `master` (default: all cores of this machine)."""
+    running = SparkSession.getActiveSession()
+    if running is not None and master is None:
+        return running
+    require_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers may pick a Python without the packages
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("tidings").master(master or os.environ.get("TIDINGS_MASTER", "local[*]"))
+    for key, value in {**_SETTINGS, **_quiet(), **(settings or {})}.items():
+        builder = builder.config(key, value)
+    with _chatter_to_file():
+        return builder.getOrCreate()
+
+
+def _quiet() -> dict[str, str]:
+    properties = resources.files("tidings.spark").joinpath("log4j2.properties")
+    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(str(properties)).as_uri()}"}
+
+
+@contextmanager
+def _chatter_to_file() -> Iterator[None]:
+    """Start the JVM with its standard error in a file; it keeps that for life, we take ours back."""
+    sys.stderr.flush()
+    ours = os.dup(2)
+    try:
+        with LOG_FILE.open("ab") as log:
+            os.dup2(log.fileno(), 2)
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)

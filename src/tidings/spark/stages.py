@@ -1,0 +1,134 @@
+"""The stages as Spark runs them. Each only adapts: Arrow batch → arrays → pure function → Arrow batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from tidings.merge.once import Merger, hits_schema
+from tidings.route.blob import pack, routed_schema, unpack
+from tidings.spark.worker import IndexRef, open_index
+
+Batches = Iterator[pa.RecordBatch]
+Stage = Callable[[Batches], Batches]
+
+ROUTED = "matcher int, batch bigint, sent int, blob binary"  # the posts of one batch for one matcher
+HITS = "batch bigint, sent int, blob binary"  # what one matcher found in one batch
+_MAX_ROWS_OUT = 1 << 20
+
+
+def match_whole(ref: IndexRef) -> Stage:
+    """posts → matches, against the whole index: the replicated plan."""
+
+    def stage(batches: Batches) -> Batches:
+        opened = open_index(ref)
+        for batch in batches:
+            received, where = opened.receive(batch)
+            ids = batch.column("id")
+            for found in opened.match(0, received, where):
+                yield from _in_pieces(_matches(found.ids, ids.take(pa.array(found.posts))))
+
+    return stage
+
+
+def route(ref: IndexRef, post_type: pa.DataType) -> Stage:
+    """posts → routed: one row for each matcher that must see anything of a batch."""
+    schema = routed_schema(post_type)
+
+    def stage(batches: Batches) -> Batches:
+        opened = open_index(ref)
+        for number, batch in enumerate(batches, _first_batch_number()):
+            received, where = opened.receive(batch)
+            shares = [(m, posts) for m, posts in enumerate(opened.router.route(received, where)) if len(posts)]
+            blobs = [pack(posts, batch.column("id"), received, where, schema) for _, posts in shares]
+            matchers = pa.array([m for m, _ in shares], pa.int32())
+            yield _rows(matcher=matchers, **_labels([number] * len(shares), len(shares)), blob=blobs)
+
+    return stage
+
+
+def match_shard(ref: IndexRef, post_type: pa.DataType) -> Stage:
+    """routed → matches, when no subscription is on several matchers."""
+
+    def stage(batches: Batches) -> Batches:
+        opened, schema = open_index(ref), routed_schema(post_type)
+        for matcher, _, _, blob in _each(batches):
+            routed = unpack(blob, schema)
+            for found in opened.match(matcher, routed.received, routed.positions):
+                yield from _in_pieces(_matches(found.ids, routed.ids.take(pa.array(found.posts))))
+
+    return stage
+
+
+def find_in_shard(ref: IndexRef, post_type: pa.DataType, subscription_type: pa.DataType) -> Stage:
+    """routed → hits, packed, when they must be merged."""
+
+    def stage(batches: Batches) -> Batches:
+        opened, schema = open_index(ref), routed_schema(post_type)
+        packed = hits_schema(subscription_type, post_type)
+        for matcher, number, sent, blob in _each(batches):
+            routed = unpack(blob, schema)
+            tables = []
+            for found in opened.match(matcher, routed.received, routed.positions):
+                place = pa.array(found.posts)
+                columns = [routed.posts.take(place), routed.ids.take(place), found.ids, pa.array(found.shared)]
+                tables.append(pa.record_batch(columns, schema=packed))
+            whole = pa.Table.from_batches(tables, packed).combine_chunks()
+            batch = whole.to_batches()[0] if len(whole) else pa.RecordBatch.from_pylist([], packed)
+            yield _rows(**_labels([number], sent), blob=[batch.serialize().to_pybytes()])
+
+    return stage
+
+
+def merge(post_type: pa.DataType, subscription_type: pa.DataType) -> Stage:
+    """hits → matches, every match once."""
+
+    def stage(batches: Batches) -> Batches:
+        merger, schema = Merger(), hits_schema(subscription_type, post_type)
+        for number, sent, blob in _each(batches):
+            yield from _tables(merger.take(number, sent, pa.ipc.read_record_batch(blob, schema)))
+        yield from _tables(merger.rest())
+
+    return stage
+
+
+def _tables(tables: Iterable[pa.Table]) -> Batches:
+    for table in tables:
+        for batch in table.to_batches():
+            yield from _in_pieces(_matches(batch.column("subscription_id"), batch.column("post_id")))
+
+
+def _matches(subscription_ids: pa.Array, post_ids: pa.Array) -> pa.RecordBatch:
+    return pa.record_batch([subscription_ids, post_ids], ["subscription_id", "post_id"])
+
+
+def _in_pieces(batch: pa.RecordBatch) -> Batches:
+    """A batch of posts may have very many matches; the JVM gets them in pieces it can hold."""
+    for start in range(0, batch.num_rows, _MAX_ROWS_OUT):
+        yield batch.slice(start, _MAX_ROWS_OUT)
+
+
+def _labels(numbers: list[int], sent: int) -> dict[str, pa.Array]:
+    return {"batch": pa.array(numbers, pa.int64()), "sent": pa.array([sent] * len(numbers), pa.int32())}
+
+
+def _rows(blob: list[bytes], **columns: pa.Array) -> pa.RecordBatch:
+    return pa.record_batch({**columns, "blob": pa.array(blob, pa.binary())})
+
+
+def _each(batches: Batches) -> Iterator[tuple[Any, ...]]:
+    """Row by row: the labels as Python values, the blob as a buffer that is not copied."""
+    for batch in batches:
+        *labels, blobs = batch.columns
+        values = zip(*(label.to_pylist() for label in labels), strict=True)
+        for row, label in enumerate(values):
+            yield *label, blobs[row].as_buffer()
+
+
+def _first_batch_number() -> int:
+    """Batches are numbered so that no two tasks use the same number."""
+    context = TaskContext.get()
+    return (context.partitionId() if context is not None else 0) << 32
