@@ -35,8 +35,10 @@ def kernel(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], Calla
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A small piece of a kernel; LLVM puts it into its callers."""
-    compiled: Callable[..., Any] = numba.njit(cache=True, nogil=True, error_model="numpy", boundscheck=False)(function)
+    """A small piece of a kernel, put into its callers (cached on its own it would be called instead, 1.4 times slower)."""
+    compiled: Callable[..., Any] = numba.njit(nogil=True, error_model="numpy", boundscheck=False, forceinline=True)(
+        function
+    )
     return compiled
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 # A region is four degrees in this order, as in GeoJSON's bounding boxes.
@@ -40,7 +42,11 @@ class RejectedSubscription:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionFile:
-    """Subscriptions as they came: ``table`` has ``subscription_schema``; what could not be used is in ``rejected``."""
+    """Subscriptions as they came: ``table`` has ``subscription_schema``; what could not be used is in ``rejected``.
+
+    ``lines`` says for each row of the table the line (or row) it came from, counted from 1.
+    """
 
     table: pa.Table
     rejected: list[RejectedSubscription]
+    lines: npt.NDArray[np.int64]

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tidings.csr import take_rows
 from tidings.config import QUERY_LIMITS
+from tidings.csr import take_rows
 from tidings.errors import QueryError
-from tidings.index.program import ProgramWriter
 from tidings.index.conjunctions import Conjunctions
+from tidings.index.program import ProgramWriter
 from tidings.query.normal import Conjunction, Query, Region
 from tidings.query.parse import parse, region
 from tidings.receive.receiver import Receiver

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import float64, types, uint32, uint64
+from numba import float64, uint32, uint64
 from numpy.typing import NDArray
 
 from tidings.jit import inlined, kernel, read, write

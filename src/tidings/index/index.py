@@ -27,7 +27,8 @@ class LiveSegment:
 
     segment: Segment
     removed: NDArray[np.uint8]  # 1 for each subscription that is gone; empty when none is
-    leads: NDArray[np.uint32]  # the terms that lead posts to this segment's shard
+    leads: NDArray[np.uint32]  # the terms that lead posts to this segment's shard; only partitioned indexes have them
+    words: NDArray[np.uint32]  # all terms that matter to this segment; only partitioned indexes have them
     shared: NDArray[np.uint8]  # 1 for each subscription that has conjunctions in other shards too
 
 
@@ -74,7 +75,7 @@ class Index:
         if record.removed:
             removed = np.zeros(len(segment), np.uint8)
             removed[files.load_array(self.folder / record.removed)] = 1
-        extra = (files.load_array(folder / f"{name}.npy") for name in ("leads", "shared"))
+        extra = (files.load_array(folder / f"{name}.npy") for name in ("leads", "words", "shared"))
         return LiveSegment(segment, removed, *extra)
 
     def _layer(self, name: str) -> Vocabulary:

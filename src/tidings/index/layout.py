@@ -112,30 +112,28 @@ def fill_entries(terms, starts, ends, chosen, programs, second, rest):  # type: 
         rest[entry, _ONE] = fourth | HAS_PROGRAM if programs[conjunction] != 0 else fourth
 
 
-@kernel(uint64, read(uint32), read(uint32), write(uint32), write(uint32), write(uint32))
-def hold(entry, owner, start, holders, held):  # type: ignore[no-untyped-def]
+@kernel(uint64, read(uint32), read(uint32), write(uint32), write(uint32), write(uint32), write(uint32, 2))
+def hold(entry, owner, start, holders, held, scratch):  # type: ignore[no-untyped-def]
     """List the owners of every entry, each once, and count the entries of every owner; returns how many were listed.
 
-    The conjunctions of one owner must stand together.
+    The conjunctions of one owner must stand together. `scratch` has a row an entry: (last owner seen, filled), zero.
     """
-    last = np.full(start.size, uint32(0xFFFFFFFF), np.uint32)
     for number in range(uint64(entry.size)):
         place = uint64(entry[number])
-        if last[place] != owner[number]:
-            last[place] = owner[number]
+        if scratch[place, _ZERO] != owner[number] + uint32(1):
+            scratch[place, _ZERO] = owner[number] + uint32(1)
             start[place + _ONE] += uint32(1)
             held[uint64(owner[number])] += uint32(1)
-    for place in range(_ONE, uint64(start.size)):
-        start[place] += start[place - _ONE]
-    last[:] = uint32(0xFFFFFFFF)
-    filled = np.zeros(start.size, np.uint32)
+    for place in range(uint64(scratch.shape[0])):
+        start[place + _ONE] += start[place]
+        scratch[place, _ZERO] = uint32(0)
     for number in range(uint64(entry.size)):
         place = uint64(entry[number])
-        if last[place] != owner[number]:
-            last[place] = owner[number]
-            holders[uint64(start[place]) + uint64(filled[place])] = owner[number]
-            filled[place] += uint32(1)
-    return uint64(start[uint64(start.size) - _ONE])
+        if scratch[place, _ZERO] != owner[number] + uint32(1):
+            scratch[place, _ZERO] = owner[number] + uint32(1)
+            holders[uint64(start[place]) + uint64(scratch[place, _ONE])] = owner[number]
+            scratch[place, _ONE] += uint32(1)
+    return uint64(start[uint64(scratch.shape[0])])
 
 
 def frequency_order(counts: NDArray[np.int64]) -> NDArray[np.uint32]:

@@ -37,7 +37,8 @@ class Manifest:
     version: int
     id_schema: str  # the Arrow type of the subscriptions' ids, as the hexadecimal form of a schema
     terms: int
-    phrases: bool
+    phrases: bool  # whether posts must be received with their gaps
+    regions: bool  # whether positions of posts matter
     shared: bool  # whether a subscription has conjunctions in several shards, so that hits must be merged
     subscriptions: int
     layers: tuple[str, ...]
@@ -88,6 +89,7 @@ def _read(body: dict[str, Any]) -> Manifest:
         id_schema=body["id_schema"],
         terms=body["terms"],
         phrases=body["phrases"],
+        regions=body["regions"],
         shared=body["shared"],
         subscriptions=body["subscriptions"],
         layers=tuple(body["layers"]),

@@ -84,7 +84,7 @@ def _publish_base(
     vocabulary.added.numbers([terms[old - 1] for old in kept.tolist()])
     shards: Shards = tuple(() for _ in range(plan.matchers if plan else 1))
     id_schema = pa.schema([("id", ids.type)]).serialize().to_pybytes().hex()
-    draft = _Draft(folder, Manifest(version, id_schema, 0, False, False, 0, (), shards, plan, {}))
+    draft = _Draft(folder, Manifest(version, id_schema, 0, False, False, False, 0, (), shards, plan, {}))
     draft.add(conjunctions.renumbered(new_number).by_owner(), ids, vocabulary)
     return draft.publish(vocabulary)
 
@@ -112,14 +112,18 @@ class _Draft:
         shards = list(self.manifest.shards)
         for share in share_out(conjunctions, self.manifest.plan, vocabulary.text_of):
             segment = build_segment(share.conjunctions, ids.take(pa.array(share.subscriptions)))
-            extra: dict[str, NDArray[Any]] = {"leads": share.leads, "shared": share.shared}
+            extra: dict[str, NDArray[Any]] = {"leads": share.leads, "words": share.words, "shared": share.shared}
             name = self._save(f"segment-{share.number:04d}", {**segment.arrays(), **extra})
             files.save_ids(self.folder / name / "ids.arrow", segment.ids)
             self.written.append(f"{name}/ids.arrow")
             shards[share.number] = (*shards[share.number], SegmentRecord(name))
             self._update(shared=self.manifest.shared or bool(share.shared.any()))
-        phrases = self.manifest.phrases or conjunctions.has_phrases
-        self._update(shards=tuple(shards), phrases=phrases, subscriptions=self.manifest.subscriptions + len(ids))
+        self._update(
+            shards=tuple(shards),
+            phrases=self.manifest.phrases or conjunctions.has_phrases,
+            regions=self.manifest.regions or len(conjunctions.regions) > 0,
+            subscriptions=self.manifest.subscriptions + len(ids),
+        )
 
     def remove(self, index: Index, gone: Sequence[pa.Array]) -> None:
         """Write tombstones for these ids; segments that hold none of them stay as they are."""

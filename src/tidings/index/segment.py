@@ -162,5 +162,5 @@ def _holders(entry: Words, owner: Words, entries: int, subscriptions: int) -> tu
     counts = np.zeros(entries + 1, np.uint32)
     holders = np.empty(len(owner), np.uint32)
     held = np.zeros(subscriptions, np.uint32)
-    used = layout.hold(entry, owner, counts, holders, held)
+    used = layout.hold(entry, owner, counts, holders, held, np.zeros((entries, 2), np.uint32))
     return counts, holders[:used], (held > 1).astype(np.uint8)

@@ -21,7 +21,8 @@ class Share:
     number: int
     conjunctions: Conjunctions
     subscriptions: NDArray[np.int64]
-    leads: NDArray[np.uint32]
+    leads: NDArray[np.uint32]  # the terms that lead posts to the shard
+    words: NDArray[np.uint32]  # all terms that matter there
     shared: NDArray[np.uint8]
 
 
@@ -33,7 +34,8 @@ def share_out(
     """The share of every shard that gets anything. Conjunctions of one owner must stand together."""
     if plan is None:
         count = int(conjunctions.owner.max()) + 1 if len(conjunctions) else 0
-        yield Share(0, conjunctions, np.arange(count), np.zeros(0, np.uint32), np.zeros(count, np.uint8))
+        none = np.zeros(0, np.uint32)
+        yield Share(0, conjunctions, np.arange(count), none, none, np.zeros(count, np.uint8))
         return
     matcher, leads = place_at_random(conjunctions, _matcher_of(conjunctions, plan, text_of), plan.matchers, plan.seed)
     spread = _is_spread(conjunctions.owner, matcher)
@@ -43,7 +45,14 @@ def share_out(
         owners, local = np.unique(part.owner, return_inverse=True)
         mine = replace(part, owner=local.astype(np.uint32))
         lead = np.unique(leads[rows])
-        yield Share(number, mine, owners.astype(np.int64), lead[lead > 0], spread[owners])
+        yield Share(number, mine, owners.astype(np.int64), lead[lead > 0], _words(part), spread[owners])
+
+
+def _words(part: Conjunctions) -> NDArray[np.uint32]:
+    """All terms that decide anything: required ones, and those of the programs in use."""
+    programs = (part.programs[number - 1] for number in np.unique(part.program).tolist() if number)
+    others = {term for program in programs for term in program.terms()}
+    return np.union1d(part.terms, np.fromiter(others, np.uint32, len(others)))
 
 
 def _matcher_of(

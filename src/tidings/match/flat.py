@@ -162,13 +162,13 @@ def verify(pairs, terms, bounds, programmed, program_start, code, regions, posit
     write(uint64),
 )
 def report(pairs, holder_start, holders, repeated, removed, seen, hits, state):  # type: ignore[no-untyped-def]
-    """Write (post, subscription) for every holder of every pair, once a post, without removed ones.
+    """Write post and subscription (two rows) for every holder of every pair, once a post, without removed ones.
 
     Pairs of one post stand together. `seen` remembers for each subscription the last post (by epoch) it was written
     for. False when `hits` must grow first; the state then says from which pair on.
     """
     used = uint64(state[USED])
-    room = uint64(hits.shape[0])
+    room = uint64(hits.shape[1])
     for number in range(uint64(state[POST]), uint64(pairs.shape[0])):
         post, entry = pairs[number, _ZERO], uint64(pairs[number, _ONE])
         if number == 0 or pairs[number - _ONE, _ZERO] != post:
@@ -187,7 +187,7 @@ def report(pairs, holder_start, holders, repeated, removed, seen, hits, state): 
                 if seen[holder] == uint32(state[EPOCH]):
                     continue
                 seen[holder] = uint32(state[EPOCH])
-            hits[used, _ZERO], hits[used, _ONE] = post, uint32(holder)
+            hits[_ZERO, used], hits[_ONE, used] = post, uint32(holder)
             used += _ONE
     state[POST], state[USED] = uint64(pairs.shape[0]), used
     return True

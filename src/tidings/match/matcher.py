@@ -46,7 +46,7 @@ class FlatMatcher:
         self._list_start = segment.list_start(term_count)
         self._bitmap = np.zeros(2 * (term_count // 8 + 1), np.uint8)
         self._pairs = np.empty((_FIRST_ROOM, 2), np.uint32)
-        self._hits = np.empty((_FIRST_ROOM, 2), np.uint32)
+        self._hits = np.empty((2, _FIRST_ROOM), np.uint32)
         self._seen = np.zeros(len(segment) if segment.repeated.any() else 0, np.uint32)
         self._epoch = 0
 
@@ -56,8 +56,7 @@ class FlatMatcher:
             pairs = _in_post_order(pairs, self._locate(positions))
         if len(self._segment.programmed):
             pairs = self._verify(pairs, received, positions)
-        hits = self._report(pairs)
-        return Hits(hits[:, 0], hits[:, 1])
+        return Hits(*self._report(pairs))
 
     def _find(self, received: Received) -> NDArray[np.uint32]:
         s, state = self._segment, np.zeros(flat.STATE_SIZE, np.uint64)
@@ -90,9 +89,9 @@ class FlatMatcher:
         state[flat.EPOCH] = self._epoch
         arguments = (pairs, s.holder_start, s.holders, s.repeated, self._removed, self._seen)
         while not flat.report(*arguments, self._hits, state):
-            self._hits = _doubled(self._hits)
+            self._hits = np.concatenate([self._hits, np.empty_like(self._hits)], axis=1)
         self._epoch = int(state[flat.EPOCH])
-        return self._hits[: int(state[flat.USED])].copy()
+        return self._hits[:, : int(state[flat.USED])].copy()
 
 
 def no_positions(posts: int) -> NDArray[np.float64]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidings.receive import clean, tokenise
-from tidings.receive.characters import class_table
 from tidings.receive.column import bytes_of
 from tidings.receive.vocabulary import Numbering
 
@@ -40,7 +40,7 @@ class Receiver:
         self._numbering = numbering
         self._keep_gaps = keep_gaps
         self._max_entries = max_entries
-        self._classes = class_table()
+        self._classes = _tables()
         self._state = np.zeros(tokenise.STATE_SIZE, np.uint64)
         self._state[tokenise.KEEP_GAPS] = keep_gaps
         self._slots, self._arena = _empty_lexicon()
@@ -86,7 +86,7 @@ class Receiver:
         terms = [b"" if term is None else term.encode() for term in _terms_of(raws)]
         numbers = self._numbering.numbers(terms).astype(np.uint64)
         numbers[[not term for term in terms]] = 0
-        places = np.array(slots, np.int64) * 2 + 1
+        places = np.array(slots, np.int64) * tokenise.SLOT + 3
         self._slots[places] = (self._slots[places] >> np.uint64(32) << np.uint64(32)) | numbers
 
     def _entries(self, since: int) -> Iterator[tuple[int, str]]:
@@ -106,16 +106,19 @@ class Receiver:
             self._slots, self._arena = _empty_lexicon()
             self._state[tokenise.ENTRIES] = self._state[tokenise.ARENA] = entries = 0
         old, arena = self._slots, self._arena
-        needed = max(2 * (entries + row_bytes), 2 * _FIRST_SLOTS, len(old) if entries else 0)
-        self._slots = np.zeros(2 << needed.bit_length(), np.uint64)
+        slots = max(4 * (entries + row_bytes), 2 * _FIRST_SLOTS)
+        self._slots = np.zeros(tokenise.SLOT << slots.bit_length(), np.uint64)
         used = int(self._state[tokenise.ARENA])
         self._arena = np.empty(max(2 * len(arena), 2 * used + 16 * row_bytes), np.uint8)
         self._arena[:used] = arena[:used]
         tokenise.rehash(old, self._slots, self._arena, used)
 
 
+_tables = cache(tokenise.tables)
+
+
 def _empty_lexicon() -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
-    return np.zeros(2 * _FIRST_SLOTS, np.uint64), np.empty(16 * _FIRST_SLOTS, np.uint8)
+    return np.zeros(tokenise.SLOT * _FIRST_SLOTS, np.uint64), np.empty(16 * _FIRST_SLOTS, np.uint8)
 
 
 def _terms_of(raws: Sequence[str]) -> list[str | None]:
@@ -135,5 +138,11 @@ def _terms_of(raws: Sequence[str]) -> list[str | None]:
 
 
 def _decoded(text: bytes) -> bytes:
-    """Entities decoded once; what is then left of ampersands only separates words, and must not be decoded again."""
-    return clean.decode_entities(text.decode("utf-8", "replace")).replace("&", " ").encode("utf-8", "replace")
+    """Entities decoded once. What is left of ampersands must not be decoded again: another separator replaces it.
+
+    Invalid UTF-8 stays as it is: the row is then refused like any other.
+    """
+    try:
+        return clean.decode_entities(text.decode()).replace("&", "=").encode("utf-8", "replace")
+    except UnicodeDecodeError:
+        return b"\xff"

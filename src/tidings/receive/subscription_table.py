@@ -47,7 +47,8 @@ def from_table(
     _reject_duplicates(clean, bad)
     lines = np.arange(1, len(clean) + 1, dtype=np.int64) if lines is None else lines
     rejected = [*already_rejected, *_rejections(clean, lines, bad)]
-    return SubscriptionFile(_without(clean, bad), sorted(rejected, key=lambda one: one.line))
+    kept = np.delete(lines, list(bad)) if bad else lines
+    return SubscriptionFile(_without(clean, bad), sorted(rejected, key=lambda one: one.line), kept)
 
 
 def _id_column(table: pa.Table, bad: Reject) -> pa.ChunkedArray:

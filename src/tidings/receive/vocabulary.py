@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tidings.jit import inlined, kernel, read, write
 from tidings.receive.column import bytes_of
+import itertools
 
 _ONE = np.uint64(1)
 _BASIS = np.uint64(0xCBF29CE484222325)
@@ -84,7 +85,7 @@ class Vocabulary:
 
     def terms(self) -> list[bytes]:
         whole, starts = self.text.tobytes(), self.starts.tolist()
-        return [whole[a:b] for a, b in zip(starts, starts[1:], strict=False)]
+        return [whole[a:b] for a, b in itertools.pairwise(starts)]
 
 
 class LayeredVocabulary:

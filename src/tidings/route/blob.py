@@ -8,21 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidings.csr import take_rows
 from tidings.receive.receiver import Received
-
-
-def routed_schema(id_type: pa.DataType) -> pa.Schema:
-    """The posts of one batch that one matcher must see."""
-    return pa.schema(
-        [
-            ("post", pa.uint32()),
-            ("post_id", id_type),
-            ("terms", pa.list_(pa.uint32())),
-            ("lon", pa.float64()),
-            ("lat", pa.float64()),
-        ]
-    )
+from tidings.route.router import Share
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,29 +22,29 @@ class RoutedPosts:
     positions: NDArray[np.float64]
 
 
-def pack(
-    posts: NDArray[np.uint32], ids: pa.Array, received: Received, positions: NDArray[np.float64], schema: pa.Schema
-) -> bytes:
-    """The chosen posts of a batch as bytes."""
-    bounds = received.bounds[posts]
-    terms, starts = take_rows(received.terms, bounds[:, 0], bounds[:, 1] - bounds[:, 0])
-    place = pa.array(posts)
-    columns = [
-        place,
-        ids.take(place),
-        pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), pa.array(terms)),
-        pa.array(positions[posts, 0]),
-        pa.array(positions[posts, 1]),
-    ]
+def routed_schema(id_type: pa.DataType, with_positions: bool) -> pa.Schema:
+    """The posts of one batch that one matcher must see; positions travel only where a region may ask for them."""
+    fields = [("post", pa.uint32()), ("post_id", id_type), ("terms", pa.list_(pa.uint32()))]
+    return pa.schema([*fields, ("lon", pa.float64()), ("lat", pa.float64())] if with_positions else fields)
+
+
+def pack(share: Share, ids: pa.Array, positions: NDArray[np.float64], schema: pa.Schema) -> bytes:
+    """A matcher's share of a batch as bytes."""
+    posts = pa.array(share.posts)
+    terms = pa.ListArray.from_arrays(pa.array(share.starts.view(np.int32)), pa.array(share.terms))
+    columns = [posts, ids.take(posts), terms]
+    if len(schema) > len(columns):
+        columns += [pa.array(positions[share.posts, 0]), pa.array(positions[share.posts, 1])]
     return bytes(pa.record_batch(columns, schema=schema).serialize())
 
 
 def unpack(blob: pa.Buffer, schema: pa.Schema) -> RoutedPosts:
     batch = pa.ipc.read_record_batch(blob, schema)
     listed = batch.column("terms")
-    offsets = np.asarray(listed.offsets).astype(np.uint32)
-    bounds = np.column_stack([offsets[:-1], offsets[1:]])
-    positions = np.column_stack([np.asarray(batch.column("lon")), np.asarray(batch.column("lat"))])
-    return RoutedPosts(
-        batch.column("post"), batch.column("post_id"), Received(np.asarray(listed.values), bounds), positions
-    )
+    starts = np.asarray(listed.offsets).view(np.uint32)
+    bounds = np.column_stack([starts[:-1], starts[1:]])
+    positions = np.full((batch.num_rows, 2), np.nan)
+    if "lon" in schema.names:
+        positions = np.column_stack([np.asarray(batch.column("lon")), np.asarray(batch.column("lat"))])
+    received = Received(np.asarray(listed.values), bounds)
+    return RoutedPosts(batch.column("post"), batch.column("post_id"), received, positions)

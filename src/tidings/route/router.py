@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numba import float64, types, uint32, uint64
 from numpy.typing import NDArray
@@ -15,6 +17,16 @@ _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one matcher gets of a batch: some posts, each with the terms that matter to this matcher."""
+
+    matcher: int
+    posts: NDArray[np.uint32]
+    terms: NDArray[np.uint32]
+    starts: NDArray[np.uint32]
+
+
 class Router:
     """For every term, and every cell of the globe, the set of matchers it leads to, as bits."""
 
@@ -23,9 +35,12 @@ class Router:
         self._width = (self.matchers + 63) // 64
         self._of_term = np.zeros((index.manifest.terms + 1, self._width), np.uint64)
         self._of_cell = np.zeros((0, self._width), np.uint64)
+        self._matters = np.zeros((index.manifest.terms + 1, self._width), np.uint64)
+        self._gaps = index.manifest.phrases
         for matcher in range(self.matchers):
             for live in index.shard(matcher):
                 self._lead(self._of_term, live.leads, matcher)
+                self._lead(self._matters, live.words, matcher)
                 if len(live.segment.cell_start):
                     self._lead_cells(np.flatnonzero(np.diff(live.segment.cell_start)), matcher)
 
@@ -38,15 +53,23 @@ class Router:
     def _lead(table: NDArray[np.uint64], places: NDArray[np.integer], matcher: int) -> None:
         table[places, matcher // 64] |= np.uint64(1 << (matcher % 64))
 
-    def route(self, received: Received, positions: NDArray[np.float64]) -> list[NDArray[np.uint32]]:
-        """For each matcher the posts it must see, by their place in the batch."""
+    def route(self, received: Received, positions: NDArray[np.float64]) -> list[Share]:
+        """The share of every matcher that must see anything of a batch."""
         bits = np.zeros((len(received), self._width), np.uint64)
         counts = np.zeros(self.matchers + 1, np.uint64)
         _route(received.terms, received.bounds, positions.ravel(), self._of_term, self._of_cell, bits, counts)
         starts = np.concatenate([np.zeros(1, np.uint64), np.cumsum(counts[:-1], dtype=np.uint64)])
         posts = np.empty(int(starts[-1]), np.uint32)
         _deal(bits, starts[:-1].copy(), posts)
-        return np.split(posts, starts[1:-1].astype(np.int64))
+        dealt = np.split(posts, starts[1:-1].astype(np.int64))
+        return [self._share(matcher, mine, received) for matcher, mine in enumerate(dealt) if len(mine)]
+
+    def _share(self, matcher: int, posts: NDArray[np.uint32], received: Received) -> Share:
+        lengths = received.bounds[posts, 1] - received.bounds[posts, 0]
+        terms = np.empty(int(lengths.sum()), np.uint32)
+        starts = np.zeros(len(posts) + 1, np.uint32)
+        _gather(received.terms, received.bounds, posts, self._matters, matcher, int(self._gaps), terms, starts)
+        return Share(matcher, posts, terms[: starts[-1]], starts)
 
 
 @inlined
@@ -98,3 +121,32 @@ def _deal(bits, places, posts):  # type: ignore[no-untyped-def]
                 posts[places[matcher]] = uint32(post)
                 places[matcher] += _ONE
                 left &= left - _ONE
+
+
+@kernel(
+    types.void,
+    read(uint32),
+    read(uint32, 2),
+    read(uint32),
+    read(uint64, 2),
+    uint64,
+    uint64,
+    write(uint32),
+    write(uint32),
+)
+def _gather(terms, bounds, posts, matters, matcher, gaps, chosen, starts):  # type: ignore[no-untyped-def]
+    """Copy the terms of these posts that matter to a matcher; where phrases are asked for, the others leave a gap."""
+    word, bit = matcher >> uint64(6), _ONE << (matcher & uint64(63))
+    used = _ZERO
+    for number in range(uint64(posts.size)):
+        base = used
+        post = uint64(posts[number])
+        for at in range(uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])):
+            term = terms[at]
+            if matters[uint64(term), word] & bit == 0:
+                if gaps == 0 or used == base or chosen[used - _ONE] == 0:
+                    continue
+                term = uint32(0)
+            chosen[used] = term
+            used += _ONE
+        starts[number + _ONE] = uint32(used)

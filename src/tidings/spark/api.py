@@ -90,7 +90,7 @@ def prepare(
 
 def _once_an_id(matches: DataFrame, posts: DataFrame) -> DataFrame:
     """One match for all posts that share an id. Only their matches are compared; all others pass untouched."""
-    ids = receive.accepted(posts).select(F.col("id").alias("post_id"))
+    ids = receive.usable(posts).select(F.col("id").alias("post_id"))
     twice = ids.groupBy("post_id").count().where("count > 1").select("post_id", F.lit(True).alias("twice"))
     marked = matches.join(twice, "post_id", "left")
     columns = matches.columns

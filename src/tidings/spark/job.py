@@ -8,6 +8,8 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import LongType, StructField, StructType
 
 from tidings.index.index import Index
+from tidings.merge import once
+from tidings.route import blob
 from tidings.spark import posts as receive
 from tidings.spark import stages
 from tidings.spark.worker import IndexRef
@@ -20,18 +22,20 @@ def match_posts(posts: DataFrame, index: Index, ref: IndexRef) -> DataFrame:
     schema = StructType(
         [StructField("subscription_id", from_arrow_type(subscription_type)), StructField("post_id", post_type)]
     )
-    received = receive.accepted(posts)
+    received = receive.usable(posts)
     if index.manifest.plan is None:
         matches = received.mapInArrow(stages.match_whole(ref), schema)
     else:
-        arrow_post_type = to_arrow_type(post_type)
-        routed = received.mapInArrow(stages.route(ref, arrow_post_type), stages.ROUTED)
+        arrow_type = to_arrow_type(post_type)
+        routed_schema = blob.routed_schema(arrow_type, with_positions=index.manifest.regions)
+        routed = received.mapInArrow(stages.route(ref, routed_schema), stages.ROUTED)
         placed = routed.repartitionById(index.manifest.plan.matchers, "matcher")
         if not index.manifest.shared:
-            matches = placed.mapInArrow(stages.match_shard(ref, arrow_post_type), schema)
+            matches = placed.mapInArrow(stages.match_shard(ref, routed_schema), schema)
         else:
-            hits = placed.mapInArrow(stages.find_in_shard(ref, arrow_post_type, subscription_type), stages.HITS)
-            matches = _by_batch(hits).mapInArrow(stages.merge(arrow_post_type, subscription_type), schema)
+            hits_schema = once.hits_schema(subscription_type, arrow_type)
+            hits = placed.mapInArrow(stages.find_in_shard(ref, routed_schema, hits_schema), stages.HITS)
+            matches = _by_batch(hits).mapInArrow(stages.merge(hits_schema), schema)
     return matches.withColumn("index_version", F.lit(index.version).cast(LongType()))
 
 

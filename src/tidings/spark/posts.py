@@ -1,6 +1,6 @@
 """Posts as a DataFrame: which columns count, what is wrong with a row, and an id for those that have none.
 
-All of it is native Spark: a row is judged before any Python sees it.
+All of it is native Spark. Reasons are worked out only when somebody asks for them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ CORRUPT = "_corrupt_record"  # where Spark's readers put a line they cannot read
 _IDENTITY = ("text", "title", "author", "time", "link", "lat", "lon")
 
 
-def accepted(posts: DataFrame) -> DataFrame:
-    """The posts that can be matched: `id`, `text` and, where present, `title`, `tags`, `lat`, `lon`."""
-    judged = _judged(posts)
-    wanted = [name for name in ("id", "text", "title", "tags", "lat", "lon") if name in judged.columns]
-    return judged.where(F.col("reason").isNull()).select(*wanted)
+def usable(posts: DataFrame) -> DataFrame:
+    """What matching reads of posts: `id`, `text` and, where present, `title`, `tags`, `lat`, `lon`.
+
+    Rows are not judged here: it costs as much as the whole transport. `receive.judge` finds the same rows unfit, which
+    then match nothing; `rejected` says why.
+    """
+    _check_columns(posts)
+    return posts.select(*(column.alias(name) for name, column in _columns(posts).items()))
 
 
 def rejected(posts: DataFrame) -> DataFrame:
@@ -40,6 +43,12 @@ def id_type(posts: DataFrame) -> T.DataType:
 def _judged(posts: DataFrame) -> DataFrame:
     """The posts with their columns in the types matching needs, and a `reason` for those that cannot be used."""
     _check_columns(posts)
+    kept = [CORRUPT] if CORRUPT in posts.columns else []
+    columns = (column.alias(name) for name, column in _columns(posts).items())
+    return posts.select(*kept, *columns, _reason(posts).alias("reason"))
+
+
+def _columns(posts: DataFrame) -> dict[str, Column]:
     columns = {"id": _id(posts), "text": F.col("text").cast("string")}
     if "title" in posts.columns:
         columns["title"] = F.col("title").cast("string")
@@ -47,8 +56,7 @@ def _judged(posts: DataFrame) -> DataFrame:
         columns["tags"] = _tags(posts.schema["tags"].dataType)
     if "lat" in posts.columns and "lon" in posts.columns:
         columns |= {"lat": _number("lat"), "lon": _number("lon")}
-    kept = [CORRUPT] if CORRUPT in posts.columns else []
-    return posts.select(*kept, *(c.alias(name) for name, c in columns.items()), _reason(posts).alias("reason"))
+    return columns
 
 
 def _check_columns(posts: DataFrame) -> None:

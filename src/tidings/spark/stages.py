@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
-from tidings.merge.once import Merger, hits_schema
-from tidings.route.blob import pack, routed_schema, unpack
+from tidings.merge.once import Merger
+from tidings.route.blob import pack, unpack
 from tidings.spark.worker import IndexRef, open_index
 
 Batches = Iterator[pa.RecordBatch]
@@ -29,67 +29,64 @@ def match_whole(ref: IndexRef) -> Stage:
             received, where = opened.receive(batch)
             ids = batch.column("id")
             for found in opened.match(0, received, where):
-                yield from _in_pieces(_matches(found.ids, ids.take(pa.array(found.posts))))
+                yield from _in_pieces(_matches(found.ids, ids.take(found.posts)))
 
     return stage
 
 
-def route(ref: IndexRef, post_type: pa.DataType) -> Stage:
+def route(ref: IndexRef, routed: pa.Schema) -> Stage:
     """posts → routed: one row for each matcher that must see anything of a batch."""
-    schema = routed_schema(post_type)
 
     def stage(batches: Batches) -> Batches:
         opened = open_index(ref)
         for number, batch in enumerate(batches, _first_batch_number()):
             received, where = opened.receive(batch)
-            shares = [(m, posts) for m, posts in enumerate(opened.router.route(received, where)) if len(posts)]
-            blobs = [pack(posts, batch.column("id"), received, where, schema) for _, posts in shares]
-            matchers = pa.array([m for m, _ in shares], pa.int32())
+            shares = opened.router.route(received, where)
+            blobs = [pack(share, batch.column("id"), where, routed) for share in shares]
+            matchers = pa.array([share.matcher for share in shares], pa.int32())
             yield _rows(matcher=matchers, **_labels([number] * len(shares), len(shares)), blob=blobs)
 
     return stage
 
 
-def match_shard(ref: IndexRef, post_type: pa.DataType) -> Stage:
+def match_shard(ref: IndexRef, routed: pa.Schema) -> Stage:
     """routed → matches, when no subscription is on several matchers."""
 
     def stage(batches: Batches) -> Batches:
-        opened, schema = open_index(ref), routed_schema(post_type)
+        opened = open_index(ref)
         for matcher, _, _, blob in _each(batches):
-            routed = unpack(blob, schema)
-            for found in opened.match(matcher, routed.received, routed.positions):
-                yield from _in_pieces(_matches(found.ids, routed.ids.take(pa.array(found.posts))))
+            posts = unpack(blob, routed)
+            for found in opened.match(matcher, posts.received, posts.positions):
+                yield from _in_pieces(_matches(found.ids, posts.ids.take(found.posts)))
 
     return stage
 
 
-def find_in_shard(ref: IndexRef, post_type: pa.DataType, subscription_type: pa.DataType) -> Stage:
+def find_in_shard(ref: IndexRef, routed: pa.Schema, hits: pa.Schema) -> Stage:
     """routed → hits, packed, when they must be merged."""
 
     def stage(batches: Batches) -> Batches:
-        opened, schema = open_index(ref), routed_schema(post_type)
-        packed = hits_schema(subscription_type, post_type)
+        opened = open_index(ref)
         for matcher, number, sent, blob in _each(batches):
-            routed = unpack(blob, schema)
+            posts = unpack(blob, routed)
             tables = []
-            for found in opened.match(matcher, routed.received, routed.positions):
-                place = pa.array(found.posts)
-                columns = [routed.posts.take(place), routed.ids.take(place), found.ids, pa.array(found.shared)]
-                tables.append(pa.record_batch(columns, schema=packed))
-            whole = pa.Table.from_batches(tables, packed).combine_chunks()
-            batch = whole.to_batches()[0] if len(whole) else pa.RecordBatch.from_pylist([], packed)
-            yield _rows(**_labels([number], sent), blob=[batch.serialize().to_pybytes()])
+            for found in opened.match(matcher, posts.received, posts.positions):
+                columns = [posts.posts.take(found.posts), posts.ids.take(found.posts), found.ids, found.shared]
+                tables.append(pa.record_batch(columns, schema=hits))
+            whole = pa.Table.from_batches(tables, hits).combine_chunks()
+            batch = whole.to_batches()[0] if len(whole) else pa.RecordBatch.from_pylist([], hits)
+            yield _rows(**_labels([number], sent), blob=[bytes(batch.serialize())])
 
     return stage
 
 
-def merge(post_type: pa.DataType, subscription_type: pa.DataType) -> Stage:
+def merge(hits: pa.Schema) -> Stage:
     """hits → matches, every match once."""
 
     def stage(batches: Batches) -> Batches:
-        merger, schema = Merger(), hits_schema(subscription_type, post_type)
+        merger = Merger()
         for number, sent, blob in _each(batches):
-            yield from _tables(merger.take(number, sent, pa.ipc.read_record_batch(blob, schema)))
+            yield from _tables(merger.take(number, sent, pa.ipc.read_record_batch(blob, hits)))
         yield from _tables(merger.rest())
 
     return stage

@@ -14,6 +14,7 @@ from pyspark import SparkFiles
 from tidings.index.index import Index, LiveSegment
 from tidings.match.matcher import FlatMatcher, Hits
 from tidings.receive.compose import positions, searchable
+from tidings.receive.judge import unfit
 from tidings.receive.receiver import Received, Receiver
 from tidings.route.router import Router
 
@@ -32,11 +33,23 @@ class IndexRef:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Hits with the subscriptions' own ids; `shared` marks those that other matchers may find too."""
+    """Hits of one segment, with the subscriptions' own ids."""
 
-    posts: NDArray[np.uint32]
-    ids: pa.Array
-    shared: NDArray[np.bool_]
+    hits: Hits
+    live: LiveSegment
+
+    @property
+    def posts(self) -> pa.Array:
+        return pa.array(self.hits.posts)
+
+    @property
+    def ids(self) -> pa.Array:
+        return self.live.segment.ids.take(pa.array(self.hits.subscriptions))
+
+    @property
+    def shared(self) -> pa.Array:
+        """Which hits other matchers may have found too."""
+        return pa.array(self.live.shared[self.hits.subscriptions].astype(bool))
 
 
 class OpenIndex:
@@ -55,22 +68,23 @@ class OpenIndex:
         return Router(self.index)
 
     def receive(self, batch: pa.RecordBatch) -> tuple[Received, NDArray[np.float64]]:
-        return self.receiver.receive(searchable(batch)), positions(batch)
+        """The terms and positions of posts; one that is unfit has neither, so that nothing matches it."""
+        where = positions(batch)
+        received = self.receiver.receive(searchable(batch))
+        bad = unfit(batch, where)
+        received.bounds[bad] = 0
+        where[bad] = np.nan
+        return received, where
 
     def match(self, shard: int, received: Received, where: NDArray[np.float64]) -> list[Found]:
         """What a shard finds, segment by segment; a live subscription is in one segment of a shard only."""
-        return [_found(live, matcher.match(received, where)) for live, matcher in self._shard(shard)]
+        return [Found(matcher.match(received, where), live) for live, matcher in self._shard(shard)]
 
     def _shard(self, shard: int) -> list[tuple[LiveSegment, FlatMatcher]]:
         if shard not in self._matchers:
             terms = self.index.manifest.terms
             self._matchers[shard] = [(s, FlatMatcher(s.segment, terms, s.removed)) for s in self.index.shard(shard)]
         return self._matchers[shard]
-
-
-def _found(live: LiveSegment, hits: Hits) -> Found:
-    ids = live.segment.ids.take(pa.array(hits.subscriptions))
-    return Found(hits.posts, ids, live.shared[hits.subscriptions].astype(bool))
 
 
 @lru_cache(maxsize=2)  # the version in use and the one before it

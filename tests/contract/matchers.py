@@ -1,0 +1,196 @@
+"""Every way to match that there is, behind one function. A new matcher joins the contract by being listed here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidings.errors import QueryError
+from tidings.index.compile import GrowingVocabulary, compile_subscriptions
+from tidings.index.decompile import decompile
+from tidings.index.index import Index, LiveSegment
+from tidings.index.manifest import PlanRecord
+from tidings.index.publish import change_index, create_index, merge_index
+from tidings.match.matcher import FlatMatcher, Matcher
+from tidings.match.scan import ScanPost, scan
+from tidings.match.trie import TrieMatcher, lexicographic
+from tidings.merge.once import Merger, hits_schema
+from tidings.query.parse import parse
+from tidings.receive.receiver import Received, Receiver
+from tidings.receive.vocabulary import Vocabulary
+from tidings.route.router import Router
+
+Found = list[tuple[int, int]]  # (subscription, post), as often as it was reported
+Match = Callable[[Path, Sequence[str], Sequence[ScanPost], int], Found]
+Batch = tuple[int, Received, NDArray[np.float64]]  # the number of its first post, what was received, where
+
+_EXTRA = 1_000_000  # ids of subscriptions that are there for a while only
+_OLD_QUERY = "cat OR dog OR 東京 within:-180,-90,180,90"
+
+
+def expected(queries: Sequence[str], posts: Sequence[ScanPost]) -> Found:
+    """What the brute force finds, in order."""
+    accepted = [(number, query) for number, text in enumerate(queries) if (query := _parsed(text)) is not None]
+    found = scan(posts, [query for _, query in accepted])
+    return sorted((accepted[place][0], post) for place, post in found)
+
+
+def _parsed(text: str):
+    try:
+        return parse(text)
+    except QueryError:
+        return None
+
+
+def table(queries: Sequence[str], ids: Sequence[int] | None = None) -> pa.Table:
+    ids = range(len(queries)) if ids is None else ids
+    return pa.table({"id": pa.array(ids, pa.int64()), "query": pa.array(queries, pa.string())})
+
+
+def received(receiver: Receiver, posts: Sequence[ScanPost], batch_size: int) -> Iterator[Batch]:
+    for first in range(0, len(posts), batch_size):
+        some = posts[first : first + batch_size]
+        where = [[np.nan if place is None else place for place in (post.lon, post.lat)] for post in some]
+        yield first, receiver.receive(pa.array([post.text for post in some], pa.string())), np.array(where, np.float64)
+
+
+def flat(folder: Path, queries: Sequence[str], posts: Sequence[ScanPost], batch_size: int) -> Found:
+    return match_index(create_index(folder, table(queries))[0], posts, batch_size)
+
+
+def partitioned(
+    folder: Path, queries: Sequence[str], posts: Sequence[ScanPost], batch_size: int, *, matchers: int
+) -> Found:
+    index, _ = create_index(folder, table(queries), PlanRecord("hash", matchers, 7))
+    return match_index(index, posts, batch_size)
+
+
+def changed(
+    folder: Path,
+    queries: Sequence[str],
+    posts: Sequence[ScanPost],
+    batch_size: int,
+    *,
+    plan: PlanRecord | None = None,
+    merged: bool = False,
+) -> Found:
+    index = changed_index(folder, queries, plan)
+    return match_index(merge_index(index) if merged else index, posts, batch_size)
+
+
+def changed_index(folder: Path, queries: Sequence[str], plan: PlanRecord | None) -> Index:
+    """An index that came to hold these queries in three versions: some were added, some replaced, others removed."""
+    kept, late, replaced = ([n for n in range(len(queries)) if n % 4 in rest] for rest in ((0, 2), (3,), (1,)))
+    extra = [_EXTRA + number for number in kept]
+    first = [
+        *((number, queries[number]) for number in kept),
+        *((number, _OLD_QUERY) for number in replaced),
+        *((_EXTRA + number, queries[number]) for number in kept),
+    ]
+    index, _ = create_index(folder, table([query for _, query in first], [number for number, _ in first]), plan)
+    half = len(extra) // 2
+    added = table([queries[number] for number in late], late)
+    index, _ = change_index(index, added, pa.array(extra[:half], pa.int64()))
+    refused = [number for number in replaced if _parsed(queries[number]) is None]
+    gone = [*extra[half:], *refused, 2 * _EXTRA]  # one of them was never there
+    index, _ = change_index(index, table([queries[n] for n in replaced], replaced), pa.array(gone, pa.int64()))
+    return index
+
+
+def trie(folder: Path, queries: Sequence[str], posts: Sequence[ScanPost], batch_size: int) -> Found:
+    vocabulary = GrowingVocabulary()
+    compiled = compile_subscriptions(table(queries), vocabulary)
+    terms = vocabulary.added.terms()
+    matcher = TrieMatcher(compiled.conjunctions, lexicographic(terms))
+    receiver = Receiver(Vocabulary.build(terms), compiled.conjunctions.has_phrases)
+    found = matched([(matcher, compiled.rows)], received(receiver, posts, batch_size))
+    return sorted(found)
+
+
+def trie_of_segments(folder: Path, queries: Sequence[str], posts: Sequence[ScanPost], batch_size: int) -> Found:
+    index = changed_index(folder, queries, None)
+    matchers = [(TrieMatcher(decompile(live.segment, live.removed)), ids_of(live)) for live in index.shard(0)]
+    receiver = Receiver(index.vocabulary, index.manifest.phrases)
+    return sorted(matched(matchers, received(receiver, posts, batch_size)))
+
+
+def match_index(index: Index, posts: Sequence[ScanPost], batch_size: int, merge: bool = True) -> Found:
+    """All matches of an index, by the plan it was made for; `merge=False` leaves the last step out."""
+    receiver = Receiver(index.vocabulary, index.manifest.phrases)
+    batches = received(receiver, posts, batch_size)
+    shards = [flat_matchers(index, shard) for shard in range(len(index.manifest.shards))]
+    if index.manifest.plan is None:
+        return sorted(matched(shards[0], batches))
+    return sorted(_routed(index, shards, batches, merge))
+
+
+def flat_matchers(index: Index, shard: int) -> list[tuple[FlatMatcher, NDArray[np.int64]]]:
+    terms = index.manifest.terms
+    return [(FlatMatcher(live.segment, terms, live.removed), ids_of(live)) for live in index.shard(shard)]
+
+
+def ids_of(live: LiveSegment) -> NDArray[np.int64]:
+    return live.segment.ids.to_numpy(zero_copy_only=False)
+
+
+def matched(matchers: Sequence[tuple[Matcher, NDArray[np.int64]]], batches: Iterator[Batch]) -> Iterator[tuple[int, int]]:
+    for first, batch, where in batches:
+        for matcher, ids in matchers:
+            hits = matcher.match(batch, where)
+            assert hits.posts.dtype == hits.subscriptions.dtype == np.uint32
+            yield from zip(ids[hits.subscriptions].tolist(), (hits.posts.astype(np.int64) + first).tolist(), strict=True)
+
+
+def _routed(index: Index, shards: Sequence, batches: Iterator[Batch], merge: bool) -> Iterator[tuple[int, int]]:
+    """Route, match on every matcher what reaches it, merge: without Spark."""
+    router, merger = Router(index), Merger()
+    for number, (first, batch, where) in enumerate(batches):
+        shares = [(shard, rows) for shard, rows in enumerate(router.route(batch, where)) if len(rows)]
+        for shard, rows in shares:
+            answer = _answer(index, shard, shards[shard], batch, where, rows)
+            if merge and index.manifest.shared:
+                for found in merger.take(number, len(shares), answer):
+                    yield from _pairs(found, first)
+            else:
+                yield from _pairs(pa.Table.from_batches([answer]), first)
+    assert not list(merger.rest())
+
+
+def _answer(index: Index, shard: int, matchers: Sequence, batch: Received, where, rows) -> pa.RecordBatch:
+    """What one matcher finds in the posts that were routed to it."""
+    mine = Received(batch.terms, np.ascontiguousarray(batch.bounds[rows]))
+    posts, ids, shared = [], [], []
+    for (matcher, own_ids), live in zip(matchers, index.shard(shard), strict=True):
+        hits = matcher.match(mine, np.ascontiguousarray(where[rows]))
+        posts.append(rows[hits.posts])
+        ids.append(own_ids[hits.subscriptions])
+        shared.append(live.shared[hits.subscriptions].astype(bool))
+    places = np.concatenate([np.zeros(0, np.uint32), *posts])
+    columns = [places, places.astype(np.int64), np.concatenate([np.zeros(0, np.int64), *ids])]
+    arrays = [*map(pa.array, columns), pa.array(np.concatenate([np.zeros(0, bool), *shared]))]
+    return pa.record_batch(arrays, schema=hits_schema(pa.int64(), pa.int64()))
+
+
+def _pairs(found: pa.Table, first: int) -> Iterator[tuple[int, int]]:
+    posts = (found.column("post").to_numpy().astype(np.int64) + first).tolist()
+    return zip(found.column("subscription_id").to_pylist(), posts, strict=True)
+
+
+MATCHERS: Mapping[str, Match] = {
+    "flat": flat,
+    "flat on 1 matcher": partial(partitioned, matchers=1),
+    "flat on 3 matchers": partial(partitioned, matchers=3),
+    "flat on 8 matchers": partial(partitioned, matchers=8),
+    "flat on 70 matchers": partial(partitioned, matchers=70),
+    "flat after changes": changed,
+    "flat after a merge": partial(changed, merged=True),
+    "flat on 3 matchers after changes": partial(changed, plan=PlanRecord("hash", 3, 7)),
+    "flat on 3 matchers after a merge": partial(changed, plan=PlanRecord("hash", 3, 7), merged=True),
+    "trie": trie,
+    "trie of segments after changes": trie_of_segments,
+}
