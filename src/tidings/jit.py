@@ -35,7 +35,7 @@ def kernel(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], Calla
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A small piece of a kernel, put into its callers (cached on its own it would be called instead, 1.4 times slower)."""
+    """A small piece of a kernel, put into its callers. It is not cached itself: then it would be called, 1.4 x slower."""
     compiled: Callable[..., Any] = numba.njit(nogil=True, error_model="numpy", boundscheck=False, forceinline=True)(
         function
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from tidings.merge.once import Merger, hits_schema
 from tidings.query.parse import parse
 from tidings.receive.receiver import Received, Receiver
 from tidings.receive.vocabulary import Vocabulary
+from tidings.route.blob import RoutedPosts, pack, routed_schema, unpack
 from tidings.route.router import Router
 
 Found = list[tuple[int, int]]  # (subscription, post), as often as it was reported
@@ -147,38 +148,37 @@ def matched(matchers: Sequence[tuple[Matcher, NDArray[np.int64]]], batches: Iter
 
 
 def _routed(index: Index, shards: Sequence, batches: Iterator[Batch], merge: bool) -> Iterator[tuple[int, int]]:
-    """Route, match on every matcher what reaches it, merge: without Spark."""
+    """Route, match on every matcher what reaches it, merge: as the Spark stages do, without Spark."""
     router, merger = Router(index), Merger()
+    schema = routed_schema(pa.int64(), index.manifest.regions)
     for number, (first, batch, where) in enumerate(batches):
-        shares = [(shard, rows) for shard, rows in enumerate(router.route(batch, where)) if len(rows)]
-        for shard, rows in shares:
-            answer = _answer(index, shard, shards[shard], batch, where, rows)
+        shares = router.route(batch, where)
+        ids = pa.array(range(first, first + len(batch)), pa.int64())
+        for share in shares:
+            routed = unpack(pa.py_buffer(pack(share, ids, where, schema)), schema)
+            answer = _answer(index, share.matcher, shards[share.matcher], routed)
             if merge and index.manifest.shared:
-                for found in merger.take(number, len(shares), answer):
-                    yield from _pairs(found, first)
+                yield from _pairs(merger.take(number, len(shares), answer))
             else:
-                yield from _pairs(pa.Table.from_batches([answer]), first)
+                yield from _pairs([pa.Table.from_batches([answer])])
     assert not list(merger.rest())
 
 
-def _answer(index: Index, shard: int, matchers: Sequence, batch: Received, where, rows) -> pa.RecordBatch:
+def _answer(index: Index, shard: int, matchers: Sequence, routed: RoutedPosts) -> pa.RecordBatch:
     """What one matcher finds in the posts that were routed to it."""
-    mine = Received(batch.terms, np.ascontiguousarray(batch.bounds[rows]))
-    posts, ids, shared = [], [], []
-    for (matcher, own_ids), live in zip(matchers, index.shard(shard), strict=True):
-        hits = matcher.match(mine, np.ascontiguousarray(where[rows]))
-        posts.append(rows[hits.posts])
-        ids.append(own_ids[hits.subscriptions])
-        shared.append(live.shared[hits.subscriptions].astype(bool))
-    places = np.concatenate([np.zeros(0, np.uint32), *posts])
-    columns = [places, places.astype(np.int64), np.concatenate([np.zeros(0, np.int64), *ids])]
-    arrays = [*map(pa.array, columns), pa.array(np.concatenate([np.zeros(0, bool), *shared]))]
-    return pa.record_batch(arrays, schema=hits_schema(pa.int64(), pa.int64()))
+    schema = hits_schema(pa.int64(), pa.int64())
+    answers = []
+    for (matcher, ids), live in zip(matchers, index.shard(shard), strict=True):
+        hits = matcher.match(routed.received, routed.positions)
+        posts, shared = pa.array(hits.posts), live.shared[hits.subscriptions].astype(bool)
+        columns = [routed.posts.take(posts), routed.ids.take(posts), ids[hits.subscriptions], shared]
+        answers.append(pa.record_batch([pa.array(column) for column in columns], schema=schema))
+    return pa.Table.from_batches(answers, schema).combine_chunks().to_batches()[0]
 
 
-def _pairs(found: pa.Table, first: int) -> Iterator[tuple[int, int]]:
-    posts = (found.column("post").to_numpy().astype(np.int64) + first).tolist()
-    return zip(found.column("subscription_id").to_pylist(), posts, strict=True)
+def _pairs(tables: Iterable[pa.Table]) -> Iterator[tuple[int, int]]:
+    for found in tables:
+        yield from zip(found.column("subscription_id").to_pylist(), found.column("post_id").to_pylist(), strict=True)
 
 
 MATCHERS: Mapping[str, Match] = {

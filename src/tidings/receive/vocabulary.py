@@ -6,6 +6,7 @@ an index is compiled. Both answer `numbers(terms)`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,7 +18,6 @@ from numpy.typing import NDArray
 
 from tidings.jit import inlined, kernel, read, write
 from tidings.receive.column import bytes_of
-import itertools
 
 _ONE = np.uint64(1)
 _BASIS = np.uint64(0xCBF29CE484222325)

@@ -26,6 +26,12 @@ def usable(posts: DataFrame) -> DataFrame:
     return posts.select(*(column.alias(name) for name, column in _columns(posts).items()))
 
 
+def accepted(posts: DataFrame) -> DataFrame:
+    """The posts that can be matched, as `usable` gives them; all others are in `rejected`."""
+    judged = _judged(posts)
+    return judged.where(F.col("reason").isNull()).select(*_columns(posts))
+
+
 def rejected(posts: DataFrame) -> DataFrame:
     """The posts that cannot be matched: `post_id`, `reason` and the beginning of the `text`."""
     bad = _judged(posts).where(F.col("reason").isNotNull())

@@ -61,7 +61,7 @@ def match_files(request: Request, note: Note) -> Outcome:
     """Run it. A TidingsError says in one sentence what went wrong; OUT is then as it was before."""
     out = request.output.out
     try:
-        with request.output.staged() as staging, _started(request.master, note) as spark:
+        with request.output.staged() as staging, _started(request.master) as spark:
             return _match(request, staging, spark, note)
     except TidingsError:
         raise
@@ -148,9 +148,8 @@ def _query(subscriptions: SubscriptionFile, line: int) -> str | None:
 
 
 @contextmanager
-def _started(master: str | None, note: Note) -> Iterator[SparkSession]:
+def _started(master: str | None) -> Iterator[SparkSession]:
     """A session for this run, stopped in any case before what it wrote is cleaned away."""
-    note("starting Spark", None)
     try:
         spark = session(master, SETTINGS)
     except TidingsError:

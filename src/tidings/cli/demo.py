@@ -1,0 +1,5 @@
+HELP = "x"
+EXAMPLES = ""
+
+
+def demo() -> None: ...

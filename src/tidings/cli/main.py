@@ -1,0 +1,114 @@
+"""The command `tidings`: what it knows to do, and how it ends when something goes wrong.
+
+Exit codes: 0 done; 1 the machine failed; 2 the caller can mend it; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from tidings import __version__
+from tidings.cli import demo, explain, match
+from tidings.cli.screen import say_error, show_error
+from tidings.errors import TidingsError
+
+_TERMINATED = 128 + signal.SIGTERM
+_INTERRUPTED = 128 + signal.SIGINT
+_DEBUG = "--debug"
+
+app = typer.Typer(
+    name="tidings",
+    help="Standing queries over a firehose of posts, on Spark: tell it what you care about, get every post that says it.",
+    epilog="Start with [bold]tidings demo[/], then [bold]tidings COMMAND --help[/] for examples of each command.",
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+app.command(name="match", help=match.HELP, epilog=match.EXAMPLES)(match.match)
+app.command(
+    name="explain", help=explain.HELP, epilog=explain.EXAMPLES, context_settings={"ignore_unknown_options": True}
+)(explain.explain)
+app.command(name="demo", help=demo.HELP, epilog=demo.EXAMPLES)(demo.demo)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"tidings {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _tidings(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+    debug: Annotated[bool, typer.Option(_DEBUG, help="Show the whole traceback of an unexpected error.")] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Carry out a command line; the exit code. Nothing but a traceback asked for by --debug is ever thrown at users."""
+    given = [argument for argument in arguments if argument != _DEBUG]
+    try:
+        return int(app(args=given, prog_name="tidings", standalone_mode=False) or 0)
+    except TidingsError as error:
+        if _DEBUG in arguments:
+            traceback.print_exc()
+        show_error(error)
+        return error.exit_code
+    except Exception as error:
+        return _unexpected(error, _DEBUG in arguments)
+
+
+def _unexpected(error: Exception, debug: bool) -> int:
+    """A wrong command line (it knows its own message), or something we did not foresee."""
+    if hasattr(error, "format_message"):
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "tidings"
+        message = " ".join(error.format_message().split()).rstrip(".")
+        say_error(f"{message}. Try: {command} --help")
+        return 2
+    if debug:
+        traceback.print_exception(error)
+    first = str(error).strip().splitlines()[:1] or [""]
+    hint = "" if debug else " Add --debug for the traceback."
+    say_error(f"something unexpected went wrong: {type(error).__name__}: {first[0][:300]}{_log()}{hint}")
+    return 1
+
+
+def _log() -> str:
+    """Where Spark's own log is, if Spark was there at all."""
+    session = sys.modules.get("tidings.spark.session")
+    if session is not None and session.LOG_FILE.exists():
+        return f" (Spark's log: {session.LOG_FILE})"
+    return ""
+
+
+def _terminated(number: int, frame: FrameType | None) -> None:
+    """Being ended by another program must clean up as being interrupted does."""
+    raise SystemExit(_TERMINATED)
+
+
+def main() -> None:
+    """The entry point."""
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
+    if code == _INTERRUPTED:
+        say_error("interrupted; nothing half-written was left behind.")
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

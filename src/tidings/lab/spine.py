@@ -1,0 +1,118 @@
+"""The contenders side by side in one run: they must agree, then they take turns, again and again."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import tidings
+from tidings.errors import TidingsError
+from tidings.lab.contenders import Contender, contenders
+from tidings.lab.datasets import Posts, Subscriptions
+from tidings.lab.inputs import Inputs, Scale, write_inputs
+
+Say = Callable[[str], None]
+LONGEST_SECONDS = 60.0  # whoever would need longer for all posts runs on the sample, and its posts/s are compared
+
+
+class ContendersDisagree(TidingsError):
+    """Two contenders found different matches: their speeds mean nothing."""
+
+
+def measure_spine(
+    folder: Path,
+    posts: Posts,
+    subscriptions: Subscriptions,
+    repetitions: int,
+    sample: int,
+    say: Say = print,
+    only: Sequence[str] = (),
+    longest_seconds: float = LONGEST_SECONDS,
+) -> dict[str, Any]:
+    """Write the inputs below `folder`, compare the tallies, measure; returns what the record keeps."""
+    say(f"writing {len(posts):,} posts and {len(subscriptions):,} subscriptions in every form")
+    inputs = write_inputs(folder, posts, subscriptions, sample)
+    spark = tidings.session()
+    found, skipped = contenders(spark, inputs)
+    chosen = [one for one in found if not only or one.name in (*only, "floor")]
+    agreed = agree(chosen, inputs.sample, say)
+    scales = {one.name: _scale(one, inputs, longest_seconds, say) for one in chosen}
+    seconds = take_turns(chosen, scales, repetitions, say)
+    floor_rates = [scales["floor"].posts / value for value in seconds["floor"]]
+    return {
+        "cores": spark.sparkContext.defaultParallelism,
+        "posts": inputs.everything.posts,
+        "sample": inputs.sample.posts,
+        "subscriptions": subscriptions.described() | {"accepted": inputs.accepted, "refused": inputs.refused},
+        "queries_beyond_words": len(inputs.beyond_words),
+        "agreed": agreed,
+        "skipped": skipped,
+        "contenders": [_result(one, scales[one.name], seconds[one.name], floor_rates, inputs) for one in chosen],
+    }
+
+
+def agree(chosen: Sequence[Contender], sample: Scale, say: Say) -> dict[str, Any]:
+    """The tally of every contender on the sample; ContendersDisagree unless all are the same."""
+    tallies = {}
+    for one in chosen:
+        tally = one.tally(sample)
+        if tally is not None:
+            tallies[one.name] = tally
+            say(f"  {one.name:<22} {tally.matches:>12,} matches on {sample.posts:,} posts")
+    if len(set(tallies.values())) > 1:
+        told = ", ".join(f"{name}: {t.matches:,} ({t.checksum})" for name, t in tallies.items())
+        raise ContendersDisagree(f"The contenders do not find the same matches: {told}.")
+    matches, checksum = next(((t.matches, t.checksum) for t in tallies.values()), (0, 0))
+    return {"posts": sample.posts, "matches": matches, "checksum": checksum, "contenders": list(tallies)}
+
+
+def _scale(one: Contender, inputs: Inputs, longest_seconds: float, say: Say) -> Scale:
+    """All posts for whoever gets through them in time, which the sample tells; then a warm-up at that scale."""
+    seconds = _timed(one, inputs.sample)
+    expected = seconds * inputs.everything.posts / inputs.sample.posts
+    scale = inputs.everything if expected <= longest_seconds else inputs.sample
+    if scale is inputs.everything:
+        seconds = _timed(one, scale)
+    say(f"  {one.name:<22} warm-up: {scale.posts:,} posts in {seconds:.1f} s")
+    return scale
+
+
+def take_turns(
+    chosen: Sequence[Contender], scales: dict[str, Scale], repetitions: int, say: Say
+) -> dict[str, list[float]]:
+    """The seconds of every repetition; the contenders alternate, so that a slow minute of the machine hits them all."""
+    seconds: dict[str, list[float]] = {one.name: [] for one in chosen}
+    for number in range(repetitions):
+        for one in chosen:
+            seconds[one.name].append(_timed(one, scales[one.name]))
+        rates = (f"{one.name} {scales[one.name].posts / seconds[one.name][-1]:,.0f}" for one in chosen)
+        say(f"  repetition {number + 1}, posts/s: {', '.join(rates)}")
+    return seconds
+
+
+def _timed(one: Contender, scale: Scale) -> float:
+    start = time.perf_counter()
+    one.consume(scale)
+    return time.perf_counter() - start
+
+
+def _result(
+    one: Contender, scale: Scale, seconds: list[float], floor_rates: list[float], inputs: Inputs
+) -> dict[str, Any]:
+    rates = [scale.posts / value for value in seconds]
+    ratios = [rate / floor for rate, floor in zip(rates, floor_rates, strict=True)]
+    return {
+        "name": one.name,
+        "label": one.label,
+        "starts_from": one.starts_from,
+        "note": one.note,
+        "posts": scale.posts,
+        "extrapolated": scale.posts < inputs.everything.posts,
+        "seconds": seconds,
+        "posts_per_second": statistics.median(rates),
+        "ratios_to_floor": ratios,
+        "ratio_to_floor": statistics.median(ratios),
+    }

@@ -1,0 +1,61 @@
+"""The house keeps its walls: only `spark/` knows Spark, only `web/` knows FastAPI, and nothing knows the tests."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tidings
+
+HOUSE = Path(tidings.__file__).parent
+MODULES = sorted(path.relative_to(HOUSE) for path in HOUSE.rglob("*.py"))
+OWNERS = {"pyspark": "spark", "py4j": "spark", "fastapi": "web", "starlette": "web"}
+
+
+def imports(source: str) -> Iterator[str]:
+    """Every module a source imports, wherever in it, also by name."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+        elif isinstance(node, ast.Call) and _called(node) in ("import_module", "__import__") and node.args:
+            if isinstance(node.args[0], ast.Constant):
+                yield str(node.args[0].value)
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def test_imports_are_seen_wherever_they_hide():
+    source = "def f():\n  import pyspark.sql as s\n  from fastapi import x\n  importlib.import_module('py4j.java')"
+    assert list(imports(source)) == ["pyspark.sql", "fastapi", "py4j.java"]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_a_room_imports_only_what_is_its_own(module):
+    for name in imports((HOUSE / module).read_text("utf-8")):
+        library = name.split(".")[0]
+        assert library != "tests", f"{module} imports the tests"
+        owner = OWNERS.get(library, module.parts[0])
+        assert module.parts[0] == owner, f"{module} imports {name}; only {owner}/ may"
+
+
+def test_no_room_but_the_edges_and_the_lab_reaches_for_spark():
+    edges = {"__init__.py", "spark", "cli", "web", "lab", "deliver", "correlate"}
+    for module in MODULES:
+        if module.parts[0] not in edges:
+            reached = [name for name in imports((HOUSE / module).read_text("utf-8")) if name.startswith("tidings.spark")]
+            assert not reached, f"{module} imports {reached}"
+
+
+def test_importing_tidings_loads_neither_spark_nor_kernels():
+    code = "import sys, tidings; print([m for m in ('pyspark', 'numba', 'pandas', 'fastapi') if m in sys.modules])"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert told.stdout.strip() == "[]"
