@@ -45,3 +45,7 @@ class IndexDamaged(InputError):
 
 class OutputError(TidingsError):
     """The result could not be written: no space, no permission. Nothing half-written is left behind."""
+
+
+class ContendersDisagree(TidingsError):
+    """Two contenders of a benchmark found different matches, so their speeds mean nothing."""

@@ -173,7 +173,8 @@ def _answer(index: Index, shard: int, matchers: Sequence, routed: RoutedPosts) -
         posts, shared = pa.array(hits.posts), live.shared[hits.subscriptions].astype(bool)
         columns = [routed.posts.take(posts), routed.ids.take(posts), ids[hits.subscriptions], shared]
         answers.append(pa.record_batch([pa.array(column) for column in columns], schema=schema))
-    return pa.Table.from_batches(answers, schema).combine_chunks().to_batches()[0]
+    whole = pa.Table.from_batches(answers, schema).combine_chunks()
+    return whole.to_batches()[0] if len(whole) else pa.RecordBatch.from_pylist([], schema)
 
 
 def _pairs(tables: Iterable[pa.Table]) -> Iterator[tuple[int, int]]:

@@ -74,8 +74,8 @@ def _unexpected(error: Exception, debug: bool) -> int:
     if hasattr(error, "format_message"):
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "tidings"
-        message = " ".join(error.format_message().split()).rstrip(".")
-        say_error(f"{message}. Try: {command} --help")
+        message = " ".join(error.format_message().split()).replace("Value error, ", "")
+        say_error(f"{message}{'' if message.endswith(('.', '?')) else '.'} Try: {command} --help")
         return 2
     if debug:
         traceback.print_exception(error)

@@ -56,12 +56,12 @@ class Inputs:
 def write_inputs(folder: Path, posts: Posts, subscriptions: Subscriptions, sample: int) -> Inputs:
     """Write all forms of the input below a folder."""
     index, refused = create_index(folder / "index", subscriptions.table)
-    plain, beyond = plain_words(index)
+    words = _cleaned(posts.table.column("text"), Receiver(index.vocabulary))
+    plain, beyond = plain_words(index, _frequency(words, index.manifest.terms))
     pq.write_table(plain, folder / "subscriptions.parquet")
-    receiver = Receiver(index.vocabulary)
     return Inputs(
-        everything=_write_scale(folder, "all", posts.table, receiver),
-        sample=_write_scale(folder, "sample", posts.table.slice(0, sample), receiver),
+        everything=_write_scale(folder, "all", posts.table, words),
+        sample=_write_scale(folder, "sample", posts.table.slice(0, sample), words.slice(0, sample)),
         subscriptions=subscriptions.table,
         index_folder=str(folder / "index"),
         word_table=str(folder / "subscriptions.parquet"),
@@ -71,8 +71,11 @@ def write_inputs(folder: Path, posts: Posts, subscriptions: Subscriptions, sampl
     )
 
 
-def plain_words(index: Index) -> tuple[pa.Table, NDArray[np.int64]]:
-    """(`id`, `rarest` and `words`, the rarest first, of the subscriptions of words only; the ids of the others)."""
+def plain_words(index: Index, frequency: NDArray[np.int64]) -> tuple[pa.Table, NDArray[np.int64]]:
+    """(`id`, `rarest` and `words`, the rarest first, of the subscriptions of words only; the ids of the others).
+
+    `frequency` tells in how many posts each word is: what a join should know to start from the rarest.
+    """
     live = index.shard(0)[0]
     conjunctions = decompile(live.segment, live.removed)
     ids = live.segment.ids.to_numpy(zero_copy_only=False)
@@ -80,27 +83,28 @@ def plain_words(index: Index) -> tuple[pa.Table, NDArray[np.int64]]:
     is_plain[conjunctions.owner[conjunctions.program > 0]] = False
     rows = np.flatnonzero(is_plain[conjunctions.owner])
     plain = conjunctions.select(rows)
-    words = _descending(plain.terms, plain.starts.astype(np.int64))
+    row = np.repeat(np.arange(len(plain)), np.diff(plain.starts).astype(np.int64))
+    words = plain.terms[np.lexsort((plain.terms, frequency[plain.terms], row))]
     starts = plain.starts.astype(np.int32)
     lists = pa.ListArray.from_arrays(pa.array(starts), pa.array(words.astype(np.int32)))
     rarest = words[plain.starts[:-1].astype(np.int64)].astype(np.int32)
     return pa.table({"id": ids[plain.owner], "rarest": rarest, "words": lists}), ids[~is_plain]
 
 
-def _descending(terms: NDArray[np.uint32], starts: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Every row from its largest number down: words are numbered by frequency, so the rarest comes first."""
-    row = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    return terms[np.lexsort((-terms.astype(np.int64), row))]
+def _frequency(words: pa.ChunkedArray, terms: int) -> NDArray[np.int64]:
+    """In how many posts each word is."""
+    counts = np.zeros(terms + 1, np.int64)
+    for piece in words.chunks:
+        counts += np.bincount(piece.flatten().to_numpy(), minlength=terms + 1)
+    return counts
 
 
-def _write_scale(folder: Path, name: str, table: pa.Table, receiver: Receiver) -> Scale:
-    text, words = folder / f"{name}-text", folder / f"{name}-words"
-    _write_files(text, table)
-    numbered = pa.table(
-        {"post": np.arange(len(table)), "id": table.column("id"), "words": _cleaned(table.column("text"), receiver)}
-    )
-    _write_files(words, numbered)
-    return Scale(name, len(table), str(text), str(words))
+def _write_scale(folder: Path, name: str, table: pa.Table, words: pa.ChunkedArray) -> Scale:
+    text_folder, words_folder = folder / f"{name}-text", folder / f"{name}-words"
+    _write_files(text_folder, table)
+    numbers = np.arange(len(table))
+    _write_files(words_folder, pa.table({"post": numbers, "id": table.column("id"), "words": words}))
+    return Scale(name, len(table), str(text_folder), str(words_folder))
 
 
 def _cleaned(texts: pa.ChunkedArray, receiver: Receiver) -> pa.ChunkedArray:

@@ -76,7 +76,7 @@ def _polars_piece(pl: Any, piece: Any, keyed: Any, whole: Any) -> Tally:
 
 def _pair(pl: Any, word: str) -> Any:
     """(post, word) as one number."""
-    return ((pl.col("post") << 32) | pl.col(word).cast(pl.Int64)).alias("pair")
+    return (pl.col("post") * (1 << 32) + pl.col(word)).alias("pair")
 
 
 def match_in_duckdb(inputs: Inputs, scale: Scale) -> Tally:

@@ -9,17 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import tidings
-from tidings.errors import TidingsError
+from tidings.errors import ContendersDisagree
 from tidings.lab.contenders import Contender, contenders
 from tidings.lab.datasets import Posts, Subscriptions
 from tidings.lab.inputs import Inputs, Scale, write_inputs
 
 Say = Callable[[str], None]
 LONGEST_SECONDS = 60.0  # whoever would need longer for all posts runs on the sample, and its posts/s are compared
-
-
-class ContendersDisagree(TidingsError):
-    """Two contenders found different matches: their speeds mean nothing."""
 
 
 def measure_spine(

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidings.receive import clean, tokenise
+from tidings.receive import clean, lexicon, tokenise
 from tidings.receive.column import bytes_of
 from tidings.receive.vocabulary import Numbering
 
@@ -69,10 +69,10 @@ class Receiver:
         state[tokenise.ROW] = state[tokenise.USED] = 0
         settled, done = 0, False
         while not done:
-            seen = int(state[tokenise.ARENA])
+            seen = int(state[lexicon.ARENA])
             done = tokenise.tokenise(data, offsets, self._classes, self._slots, self._arena, terms, bounds, state)
             row = int(state[tokenise.ROW])
-            if int(state[tokenise.ARENA]) > seen:
+            if int(state[lexicon.ARENA]) > seen:
                 self._work_out(seen)
                 tokenise.settle(terms, bounds[settled:row], self._slots, int(self._keep_gaps))
             settled = row
@@ -86,39 +86,39 @@ class Receiver:
         terms = [b"" if term is None else term.encode() for term in _terms_of(raws)]
         numbers = self._numbering.numbers(terms).astype(np.uint64)
         numbers[[not term for term in terms]] = 0
-        places = np.array(slots, np.int64) * tokenise.SLOT + 3
+        places = np.array(slots, np.int64) * lexicon.SLOT + 3
         self._slots[places] = (self._slots[places] >> np.uint64(32) << np.uint64(32)) | numbers
 
     def _entries(self, since: int) -> Iterator[tuple[int, str]]:
-        end = int(self._state[tokenise.ARENA])
+        end = int(self._state[lexicon.ARENA])
         arena = self._arena[since:end].tobytes()
         at = 0
         while at < len(arena):
             slot, kind, less_one = struct.unpack_from("<IBB", arena, at)
-            start = at + tokenise.HEADER
+            start = at + lexicon.HEADER
             at = start + less_one + 1
             yield slot, "#" * kind + arena[start:at].decode("utf-8", "replace")
 
     def _make_room(self, row_bytes: int) -> None:
         """A bigger lexicon, or an empty one once the bound is reached."""
-        entries = int(self._state[tokenise.ENTRIES])
+        entries = int(self._state[lexicon.ENTRIES])
         if entries >= self._max_entries:
             self._slots, self._arena = _empty_lexicon()
-            self._state[tokenise.ENTRIES] = self._state[tokenise.ARENA] = entries = 0
+            self._state[lexicon.ENTRIES] = self._state[lexicon.ARENA] = entries = 0
         old, arena = self._slots, self._arena
         slots = max(4 * (entries + row_bytes), 2 * _FIRST_SLOTS)
-        self._slots = np.zeros(tokenise.SLOT << slots.bit_length(), np.uint64)
-        used = int(self._state[tokenise.ARENA])
+        self._slots = np.zeros(lexicon.SLOT << slots.bit_length(), np.uint64)
+        used = int(self._state[lexicon.ARENA])
         self._arena = np.empty(max(2 * len(arena), 2 * used + 16 * row_bytes), np.uint8)
         self._arena[:used] = arena[:used]
-        tokenise.rehash(old, self._slots, self._arena, used)
+        lexicon.rehash(old, self._slots, self._arena, used)
 
 
 _tables = cache(tokenise.tables)
 
 
 def _empty_lexicon() -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
-    return np.zeros(tokenise.SLOT * _FIRST_SLOTS, np.uint64), np.empty(16 * _FIRST_SLOTS, np.uint8)
+    return np.zeros(lexicon.SLOT * _FIRST_SLOTS, np.uint64), np.empty(16 * _FIRST_SLOTS, np.uint8)
 
 
 def _terms_of(raws: Sequence[str]) -> list[str | None]:

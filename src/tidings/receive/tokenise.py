@@ -1,11 +1,7 @@
 """The compiled cleaner: UTF-8 bytes of a whole Arrow column to term numbers, by the rules of `clean.py`.
 
-A raw token (lower-cased in ASCII) is looked up in the *lexicon*, an open-addressing table that remembers the number of
-its term. A token never seen before is put there as pending; Python works out its stem once, after the batch.
-
-The lexicon: a slot is four 64-bit words: the first 16 bytes of the token in two of them, so that nearly every token is
-compared without looking elsewhere; kind and length (0: a free slot); ``arena position << 32 | term number``. Of longer
-tokens the first word is a hash instead. `arena` holds, entry after entry, ``slot (4 bytes), kind, length - 1, bytes``.
+A raw token (lower-cased in ASCII) is looked up in the lexicon, which remembers the number of its term. A token never
+seen before is put there as pending; Python works out its stem once, after the batch.
 """
 
 from __future__ import annotations
@@ -16,14 +12,23 @@ from numpy.typing import NDArray
 
 from tidings.jit import inlined, kernel, read, write
 from tidings.receive import characters as c
+from tidings.receive.lexicon import (
+    ARENA,
+    ENTRIES,
+    HEADER,
+    INLINE_BYTES,
+    KIND_TAG,
+    KIND_WORD,
+    PENDING,
+    PENDING_BIT,
+    SLOT,
+    find,
+    hash_bytes,
+    lower,
+    packed,
+)
 
-PENDING = np.uint64(0xFFFFFFFF)  # the term number of a token whose stem is not worked out yet
-PENDING_BIT = np.uint32(0x80000000)  # marks, in the output, a slot number instead of a term number
 HAS_ENTITY = np.uint32(0xFFFFFFFF)  # marks, in the bounds, a row that needs its HTML entities decoded first
-KIND_WORD = np.uint8(0)
-KIND_TAG = np.uint8(1)
-HEADER = 6  # bytes before the text of an arena entry
-SLOT = 4  # words a slot
 FOLD = np.uint64(
     0x110000
 )  # behind the classes: for every byte its lower case if it is an ASCII letter or digit, else 0
@@ -32,13 +37,9 @@ FOLD = np.uint64(
 ROW_DONE, ROW_EMPTY, ROW_HAS_ENTITY = 0, 1, 2
 
 # Places in the state array.
-ROW, USED, ENTRIES, ARENA, KEEP_GAPS, STATE_SIZE = 0, 1, 2, 3, 4, 5
+ROW, USED, KEEP_GAPS, STATE_SIZE = 0, 1, 4, 5  # 2 and 3 are the lexicon's
 
 _MAX_TOKEN = np.uint64(256)
-_BASIS = np.uint64(0xCBF29CE484222325)
-_PRIME = np.uint64(0x100000001B3)
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-_INLINE = np.uint64(16)  # bytes of a token that fit into its slot
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _INVALID = np.uint64(0xFFFD)
@@ -78,34 +79,6 @@ def _decode(data, at, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _lower(byte):  # type: ignore[no-untyped-def]
-    return byte | uint8(0x20) if byte >= uint8(65) and byte <= uint8(90) else byte
-
-
-@inlined
-def _hash(data, start, end):  # type: ignore[no-untyped-def]
-    value = _BASIS
-    for at in range(start, end):
-        value = (value ^ uint64(_lower(data[at]))) * _PRIME
-    return value
-
-
-@inlined
-def _packed(data, start, end):  # type: ignore[no-untyped-def]
-    """The two words a token is compared by: its bytes if they fit, else its hash."""
-    if end - start > _INLINE:
-        return _hash(data, start, end), _ZERO
-    low, high = _ZERO, _ZERO
-    for offset in range(end - start):
-        byte = uint64(_lower(data[start + offset]))
-        if offset < 8:
-            low |= byte << (offset * uint64(8))
-        else:
-            high |= byte << ((offset - uint64(8)) * uint64(8))
-    return low, high
-
-
-@inlined
 def _ascii_word(data, at, end, tables):  # type: ignore[no-untyped-def]
     """The end of a run of ASCII letters and digits, packed as it is read: nine words of ten need no more than this."""
     start = at
@@ -129,72 +102,20 @@ def _ascii_word(data, at, end, tables):  # type: ignore[no-untyped-def]
         at += _ONE
     while at < end and tables[FOLD + uint64(data[at])] != 0:
         at += _ONE
-    if at - start > _INLINE:
-        return at, _hash(data, start, at), _ZERO
+    if at - start > INLINE_BYTES:
+        return at, hash_bytes(data, start, at), _ZERO
     return at, low, high
-
-
-@inlined
-def _slot_of(low, high, label, slots):  # type: ignore[no-untyped-def]
-    """Where the search for a token starts."""
-    value = (low ^ (high * _PRIME) ^ label) * _MIX
-    value = (value ^ (value >> uint64(32))) * _MIX
-    return (value >> uint64(29)) & uint64(slots.size // SLOT - 1)
-
-
-@inlined
-def _same_bytes(data, start, length, arena, at):  # type: ignore[no-untyped-def]
-    for offset in range(length):
-        if arena[at + uint64(HEADER) + offset] != _lower(data[start + offset]):
-            return False
-    return True
-
-
-@inlined
-def _find(data, start, end, kind, low, high, slots, arena, state):  # type: ignore[no-untyped-def]
-    """The term number of a raw token, or its slot with the pending bit; a token never seen is put in."""
-    length = end - start
-    label = (length << uint64(8)) | uint64(kind)
-    mask = uint64(slots.size // SLOT - 1)
-    slot = _slot_of(low, high, label, slots)
-    while True:
-        at = slot * uint64(SLOT)
-        held = slots[at + uint64(2)]
-        if held == 0:
-            _put(data, start, length, kind, slot, slots, arena, state)
-            slots[at], slots[at + _ONE], slots[at + uint64(2)] = low, high, label
-            return PENDING_BIT | uint32(slot)
-        if slots[at] == low and slots[at + _ONE] == high and held == label:
-            value = slots[at + uint64(3)]
-            if length <= _INLINE or _same_bytes(data, start, length, arena, value >> uint64(32)):
-                term = value & PENDING
-                return PENDING_BIT | uint32(slot) if term == PENDING else uint32(term)
-        slot = (slot + _ONE) & mask
-
-
-@inlined
-def _put(data, start, length, kind, slot, slots, arena, state):  # type: ignore[no-untyped-def]
-    at = uint64(state[ARENA])
-    slots[slot * uint64(SLOT) + uint64(3)] = (at << uint64(32)) | PENDING
-    for byte in range(uint64(4)):
-        arena[at + byte] = uint8((slot >> (byte * uint64(8))) & uint64(0xFF))
-    arena[at + uint64(4)] = kind
-    arena[at + uint64(5)] = uint8(length - _ONE)
-    for offset in range(length):
-        arena[at + uint64(HEADER) + offset] = _lower(data[start + offset])
-    state[ARENA] = at + uint64(HEADER) + length
-    state[ENTRIES] += _ONE
 
 
 @inlined
 def _ends_with_scheme(data, start, end):  # type: ignore[no-untyped-def]
     """How many bytes of ``http`` or ``https`` a word ends with; 0 if neither."""
-    size = uint64(5) if end - start >= 5 and _lower(data[end - _ONE]) == 115 else uint64(4)
+    size = uint64(5) if end - start >= 5 and lower(data[end - _ONE]) == 115 else uint64(4)
     if end - start < size:
         return uint64(0)
     at = end - size
-    http = _lower(data[at]) == 104 and _lower(data[at + _ONE]) == 116
-    http = http and _lower(data[at + uint64(2)]) == 116 and _lower(data[at + uint64(3)]) == 112
+    http = lower(data[at]) == 104 and lower(data[at + _ONE]) == 116
+    http = http and lower(data[at + uint64(2)]) == 116 and lower(data[at + uint64(3)]) == 112
     return size if http else uint64(0)
 
 
@@ -206,7 +127,7 @@ def _link_length(data, start, at, end):  # type: ignore[no-untyped-def]
     if data[at] == 58 and at + uint64(2) < end and data[at + _ONE] == 47 and data[at + uint64(2)] == 47:
         return _ends_with_scheme(data, start, at)
     if data[at] == 46 and at - start == 3:
-        if _lower(data[start]) == 119 and _lower(data[start + _ONE]) == 119 and _lower(data[start + uint64(2)]) == 119:
+        if lower(data[start]) == 119 and lower(data[start + _ONE]) == 119 and lower(data[start + uint64(2)]) == 119:
             return uint64(3)
     return uint64(0)
 
@@ -341,15 +262,15 @@ def _row(data, at, end, classes, slots, arena, terms, state):  # type: ignore[no
             word_end, low, high = _ascii_word(data, at, end, classes)
             if word_end < end and (data[word_end] >= 0x80 or classes[data[word_end]] == c.APOSTROPHE):
                 word_end = _word_end(data, at + size, end, classes)
-                low, high = _packed(data, at, word_end)
+                low, high = packed(data, at, word_end)
             link = _link_length(data, at, word_end, end)
             stop = word_end - link
             if stop > at:
                 term = uint32(0)
                 if stop - at <= _MAX_TOKEN:
                     if link != 0:
-                        low, high = _packed(data, at, stop)
-                    term = _find(data, at, stop, KIND_WORD, low, high, slots, arena, state)
+                        low, high = packed(data, at, stop)
+                    term = find(data, at, stop, KIND_WORD, low, high, slots, arena, state)
                 used = _emit(term, terms, base, used, keep_gaps)
             in_word = link == 0
             at = _link_end(data, word_end, end) if link != 0 else word_end
@@ -357,8 +278,8 @@ def _row(data, at, end, classes, slots, arena, terms, state):  # type: ignore[no
             stop = _single_end(data, at + size, end, classes)
             term = uint32(0)
             if stop - at <= _MAX_TOKEN:
-                low, high = _packed(data, at, stop)
-                term = _find(data, at, stop, KIND_WORD, low, high, slots, arena, state)
+                low, high = packed(data, at, stop)
+                term = find(data, at, stop, KIND_WORD, low, high, slots, arena, state)
             used = _emit(term, terms, base, used, keep_gaps)
             in_word = True
             at = stop
@@ -367,8 +288,8 @@ def _row(data, at, end, classes, slots, arena, terms, state):  # type: ignore[no
             stop = start if was_in_word else _run_end(data, start, end, classes, True)
             if stop - start <= _MAX_TOKEN and _has_letter(data, start, stop):
                 tags -= _ONE
-                low, high = _packed(data, start, stop)
-                terms[tags] = _find(data, start, stop, KIND_TAG, low, high, slots, arena, state)
+                low, high = packed(data, start, stop)
+                terms[tags] = find(data, start, stop, KIND_TAG, low, high, slots, arena, state)
             at = start
         elif kind == c.AT:
             at += size
@@ -423,26 +344,6 @@ def tokenise(data, offsets, classes, slots, arena, terms, bounds, state):  # typ
         row += _ONE
     state[ROW] = row
     return True
-
-
-@kernel(types.void, read(uint64), write(uint64), write(uint8), uint64)
-def rehash(old_slots, slots, arena, used):  # type: ignore[no-untyped-def]
-    """Move every entry of the arena, with its term number, into an empty table of another size."""
-    mask = uint64(slots.size // SLOT - 1)
-    at = _ZERO
-    while at < used:
-        old = _ZERO
-        for byte in range(uint64(4)):
-            old |= uint64(arena[at + byte]) << (byte * uint64(8))
-        old *= uint64(SLOT)
-        slot = _slot_of(old_slots[old], old_slots[old + _ONE], old_slots[old + uint64(2)], slots)
-        while slots[slot * uint64(SLOT) + uint64(2)] != 0:
-            slot = (slot + _ONE) & mask
-        for word in range(uint64(SLOT)):
-            slots[slot * uint64(SLOT) + word] = old_slots[old + word]
-        for byte in range(uint64(4)):
-            arena[at + byte] = uint8((slot >> (byte * uint64(8))) & uint64(0xFF))
-        at += uint64(HEADER) + uint64(arena[at + uint64(5)]) + _ONE
 
 
 @kernel(types.void, write(uint32), write(uint32, 2), read(uint64), uint64)

@@ -84,7 +84,7 @@ def _json_kinds(spark: SparkSession, posts: PostFiles) -> dict[str, T.DataType]:
     ).collect()[0]
     if seen["rows"] and seen[CORRUPT] == seen["rows"]:
         raise InputError(f"{posts.files[0]}: none of the {seen['rows']:,} lines is a JSON object.")
-    present = [name for name in POST_FIELDS if seen[name]]
+    present = [name for name in POST_FIELDS if seen[name] or (name in ("lat", "lon") and seen["lat"] + seen["lon"])]
     if "text" not in present:
         _check_has_text(posts.files, seen["rows"] - seen[CORRUPT])
         present.append("text")
