@@ -73,4 +73,6 @@ def long_text(seed: int, length: int) -> str:
     """A text of hundreds of words, most of them never subscribed to."""
     chance = random.Random(seed)
     said = [*WORDS, *TAGS, *STOP_WORDS]
-    return " ".join(chance.choice(said) if chance.random() < 0.05 else f"w{chance.randrange(999)}" for _ in range(length))
+    return " ".join(
+        chance.choice(said) if chance.random() < 0.05 else f"w{chance.randrange(999)}" for _ in range(length)
+    )

@@ -51,7 +51,9 @@ def test_no_room_but_the_edges_and_the_lab_reaches_for_spark():
     edges = {"__init__.py", "spark", "cli", "web", "lab", "deliver", "correlate"}
     for module in MODULES:
         if module.parts[0] not in edges:
-            reached = [name for name in imports((HOUSE / module).read_text("utf-8")) if name.startswith("tidings.spark")]
+            reached = [
+                name for name in imports((HOUSE / module).read_text("utf-8")) if name.startswith("tidings.spark")
+            ]
             assert not reached, f"{module} imports {reached}"
 
 

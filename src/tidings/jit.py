@@ -22,7 +22,6 @@ from typing import Any
 import numba
 from numba import types
 
-
 _ROOMS = ("receive", "index", "place", "route", "match", "merge")  # those that hold kernels
 
 

@@ -8,8 +8,25 @@ from tests.contract.matchers import MATCHERS, expected
 from tidings.match.scan import ScanPost
 
 QUERIES = [
-    *["cat", "cat dog", "cat dog", "cat OR dog", "cat -dog", "the", '"the white house"', "#white_house", "東京", "café"],
-    *["a1 b1 c1 d1 e1 f1", "within:0,0,9,9", "within:-180,-90,180,90 cat", "cat -within:0,0,9,9", 'rain -"white house"'],
+    *[
+        "cat",
+        "cat dog",
+        "cat dog",
+        "cat OR dog",
+        "cat -dog",
+        "the",
+        '"the white house"',
+        "#white_house",
+        "東京",
+        "café",
+    ],
+    *[
+        "a1 b1 c1 d1 e1 f1",
+        "within:0,0,9,9",
+        "within:-180,-90,180,90 cat",
+        "cat -within:0,0,9,9",
+        'rain -"white house"',
+    ],
 ]
 POSTS = [
     ScanPost("Cats & dogs http://x.y/?a=b @name #White_House", 3.0, 3.0),

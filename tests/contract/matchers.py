@@ -116,13 +116,13 @@ def trie(folder: Path, queries: Sequence[str], posts: Sequence[ScanPost], batch_
 def trie_of_segments(folder: Path, queries: Sequence[str], posts: Sequence[ScanPost], batch_size: int) -> Found:
     index = changed_index(folder, queries, None)
     matchers = [(TrieMatcher(decompile(live.segment, live.removed)), ids_of(live)) for live in index.shard(0)]
-    receiver = Receiver(index.vocabulary, index.manifest.phrases)
+    receiver = index.receiver()
     return sorted(matched(matchers, received(receiver, posts, batch_size)))
 
 
 def match_index(index: Index, posts: Sequence[ScanPost], batch_size: int, merge: bool = True) -> Found:
     """All matches of an index, by the plan it was made for; `merge=False` leaves the last step out."""
-    receiver = Receiver(index.vocabulary, index.manifest.phrases)
+    receiver = index.receiver()
     batches = received(receiver, posts, batch_size)
     shards = [flat_matchers(index, shard) for shard in range(len(index.manifest.shards))]
     if index.manifest.plan is None:
@@ -139,18 +139,22 @@ def ids_of(live: LiveSegment) -> NDArray[np.int64]:
     return live.segment.ids.to_numpy(zero_copy_only=False)
 
 
-def matched(matchers: Sequence[tuple[Matcher, NDArray[np.int64]]], batches: Iterator[Batch]) -> Iterator[tuple[int, int]]:
+def matched(
+    matchers: Sequence[tuple[Matcher, NDArray[np.int64]]], batches: Iterator[Batch]
+) -> Iterator[tuple[int, int]]:
     for first, batch, where in batches:
         for matcher, ids in matchers:
             hits = matcher.match(batch, where)
             assert hits.posts.dtype == hits.subscriptions.dtype == np.uint32
-            yield from zip(ids[hits.subscriptions].tolist(), (hits.posts.astype(np.int64) + first).tolist(), strict=True)
+            yield from zip(
+                ids[hits.subscriptions].tolist(), (hits.posts.astype(np.int64) + first).tolist(), strict=True
+            )
 
 
 def _routed(index: Index, shards: Sequence, batches: Iterator[Batch], merge: bool) -> Iterator[tuple[int, int]]:
     """Route, match on every matcher what reaches it, merge: as the Spark stages do, without Spark."""
     router, merger = Router(index), Merger()
-    schema = routed_schema(pa.int64(), index.manifest.regions)
+    schema = routed_schema(pa.int64(), index.manifest.terms, index.manifest.regions)
     for number, (first, batch, where) in enumerate(batches):
         shares = router.route(batch, where)
         ids = pa.array(range(first, first + len(batch)), pa.int64())

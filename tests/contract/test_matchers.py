@@ -33,7 +33,11 @@ def said(*texts: str) -> list[ScanPost]:
 @given(queries=query_lists, posts=post_lists, batch_size=st.sampled_from([1, 3, 1000]))
 @example(queries=["cat OR dog", "cat OR dog"], posts=said("cat dog", "dog", ""), batch_size=1000)
 @example(queries=["within:0,0,10,10 OR cat"], posts=[ScanPost("cat", 3.0, 3.0)], batch_size=1)
-@example(queries=['"the white house" -"white house dog"'], posts=said("the white house cat", "the white house dog"), batch_size=2)
+@example(
+    queries=['"the white house" -"white house dog"'],
+    posts=said("the white house cat", "the white house dog"),
+    batch_size=2,
+)
 def test_finds_exactly_what_the_brute_force_finds(name, queries, posts, batch_size):
     assert found_by(name, queries, posts, batch_size) == expected(queries, posts)
 

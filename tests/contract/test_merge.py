@@ -14,7 +14,12 @@ from tidings.match.scan import ScanPost
 from tidings.merge.once import Merger, hits_schema
 
 QUERIES = ["cat OR dog OR fish OR bird", "cat", "(rain OR white) house", "within:0,0,9,9 OR cat OR lynx"]
-POSTS = [ScanPost("cat dog fish bird", 3.0, 3.0), ScanPost("dog"), ScanPost("cat dog lynx"), ScanPost("rain white house")]
+POSTS = [
+    ScanPost("cat dog fish bird", 3.0, 3.0),
+    ScanPost("dog"),
+    ScanPost("cat dog lynx"),
+    ScanPost("rain white house"),
+]
 
 
 @pytest.fixture
@@ -41,7 +46,9 @@ def test_posts_of_the_same_text_stay_several_posts(index):
 
 
 def test_subscriptions_of_one_conjunction_need_no_merge(tmp_path):
-    index, _ = create_index(tmp_path / "index", table(["cat dog", "fish", "cat", "within:0,0,9,9"]), PlanRecord("hash", 8, 1))
+    index, _ = create_index(
+        tmp_path / "index", table(["cat dog", "fish", "cat", "within:0,0,9,9"]), PlanRecord("hash", 8, 1)
+    )
     assert not index.manifest.shared
 
 

@@ -14,7 +14,9 @@ from tidings.errors import InputError
 from tidings.partition.words.plan import MAX_MATCHERS, PARTITIONERS, partitioner
 
 every_partitioner = pytest.mark.parametrize("name", PARTITIONERS)
-terms = st.lists(st.one_of(st.text(max_size=12).map(lambda text: text.encode("utf-8", "replace")), st.binary(max_size=9)))
+terms = st.lists(
+    st.one_of(st.text(max_size=12).map(lambda text: text.encode("utf-8", "replace")), st.binary(max_size=9))
+)
 
 
 @every_partitioner

@@ -21,13 +21,70 @@ PIECES = [
     *"#@&;:/.'’＇_-\"<>|=?! \t\n",
     *"aBzZ019",
     *["http", "https", "HTTPS", "://", "http://", "https://x.y/", "www.", "WWW.a", "t.co/Ab1", "ttp", "xhttps://q"],
-    *["&amp;", "&lt;", "&gt;", "&eacute;", "&#39;", "&#x27;", "&#35;", "&#64;", "&amp", "&foo;", "&;", "&#;", "&#xD800;"],
+    *[
+        "&amp;",
+        "&lt;",
+        "&gt;",
+        "&eacute;",
+        "&#39;",
+        "&#x27;",
+        "&#35;",
+        "&#64;",
+        "&amp",
+        "&foo;",
+        "&;",
+        "&#;",
+        "&#xD800;",
+    ],
     *["&amp;amp;", "&nbsp;", "&#0;", "&#128;", "&#1114112;", "&NotEqualTilde;", "&CounterClockwiseContourIntegral;"],
-    *["cat", "Cats", "running", "the", "THE", "don't", "it’s", "o'", "café", "CAFE\u0301", "e\u0301", "ß", "İ", "I\u0307"],
+    *[
+        "cat",
+        "Cats",
+        "running",
+        "the",
+        "THE",
+        "don't",
+        "it’s",
+        "o'",
+        "café",
+        "CAFE\u0301",
+        "e\u0301",
+        "ß",
+        "İ",
+        "I\u0307",
+    ],
     *["東", "京", "ひ", "カ", "ｶ", "ﾞ", "ก", "ำ", "ကျ", "ភ", "한국", "ไทย", "〇", "𠀀"],
     *["שָׁלוֹם", "مُحَمَّد", "ـ", "हिन्दी", "кошка", "Ελλάς", "ﬁ", "Ⅷ", "²", "½", "ﷺ", "١٢", "K", "Å", "ª"],
-    *["😀", "👩‍💻", "🇳🇱", "❤️", "\u200b", "\u200d", "\u00ad", "\u202e", "\ufeff", "\ufe0f", "\u20dd", "\u0301", "\u0338"],
-    *["\x00", "\x1f", "\x7f", "\u2028", "\ufffd", "\uffff", "\U0010ffff", "\U000e0100", "＃", "＠", "#tag", "#tag_two", "@name"],
+    *[
+        "😀",
+        "👩‍💻",
+        "🇳🇱",
+        "❤️",
+        "\u200b",
+        "\u200d",
+        "\u00ad",
+        "\u202e",
+        "\ufeff",
+        "\ufe0f",
+        "\u20dd",
+        "\u0301",
+        "\u0338",
+    ],
+    *[
+        "\x00",
+        "\x1f",
+        "\x7f",
+        "\u2028",
+        "\ufffd",
+        "\uffff",
+        "\U0010ffff",
+        "\U000e0100",
+        "＃",
+        "＠",
+        "#tag",
+        "#tag_two",
+        "@name",
+    ],
 ]
 pieces = st.lists(st.sampled_from(PIECES), max_size=25).map("".join)
 unicode_text = st.text(max_size=60)
@@ -79,7 +136,9 @@ def check(some_texts: Sequence[str], receiver: Receiver, terms: Interner, column
 
 @pytest.mark.parametrize("gaps", [True, False], ids=["with gaps", "without gaps"])
 @settings(max_examples=500, deadline=None)
-@given(some_texts=st.lists(texts, max_size=8), column_type=st.sampled_from([pa.string(), pa.large_string(), pa.binary()]))
+@given(
+    some_texts=st.lists(texts, max_size=8), column_type=st.sampled_from([pa.string(), pa.large_string(), pa.binary()])
+)
 @example(some_texts=["http://x.y/?a&eacute;b"], column_type=pa.string())
 @example(some_texts=["http://x.y/&lt;cat&gt;"], column_type=pa.string())
 @example(some_texts=["http://x.y/?a=1&b=cat caf&eacute;"], column_type=pa.string())
@@ -188,7 +247,13 @@ def test_null_and_sliced_and_chunked_columns_are_read_right():
     column = pa.array(["zebra", None, "cats caf&eacute;", "", "dogs"], pa.string())
     receiver = Receiver(terms)
     received = receiver.receive(column)
-    assert [as_received(received, row, terms.terms())[0] for row in range(5)] == [["zebra"], [], ["cat", "cafe"], [], ["dog"]]
+    assert [as_received(received, row, terms.terms())[0] for row in range(5)] == [
+        ["zebra"],
+        [],
+        ["cat", "cafe"],
+        [],
+        ["dog"],
+    ]
     sliced = receiver.receive(column.slice(2, 2))
     assert [as_received(sliced, row, terms.terms())[0] for row in range(2)] == [["cat", "cafe"], []]
     chunked = receiver.receive(pa.chunked_array([column.slice(0, 1), column.slice(4, 1)]))

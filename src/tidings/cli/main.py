@@ -9,6 +9,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
@@ -25,7 +26,7 @@ _DEBUG = "--debug"
 
 app = typer.Typer(
     name="tidings",
-    help="Standing queries over a firehose of posts, on Spark: tell it what you care about, get every post that says it.",
+    help="Standing queries over a firehose of posts, on Spark: say what you care about, get every post that says it.",
     epilog="Start with [bold]tidings demo[/], then [bold]tidings COMMAND --help[/] for examples of each command.",
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -87,10 +88,19 @@ def _unexpected(error: Exception, debug: bool) -> int:
 
 def _log() -> str:
     """Where Spark's own log is, if Spark was there at all."""
+    file = _log_file()
+    return f" (Spark's log: {file})" if file is not None and file.exists() else ""
+
+
+def _log_file() -> Path | None:
     session = sys.modules.get("tidings.spark.session")
-    if session is not None and session.LOG_FILE.exists():
-        return f" (Spark's log: {session.LOG_FILE})"
-    return ""
+    return None if session is None else Path(session.LOG_FILE)
+
+
+def _forget_log(code: int) -> None:
+    """Spark's log is of use only where a message may have pointed to it."""
+    if code in (0, _INTERRUPTED, _TERMINATED) and (file := _log_file()) is not None:
+        file.unlink(missing_ok=True)
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:
@@ -107,6 +117,7 @@ def main() -> None:
         code = _INTERRUPTED
     if code == _INTERRUPTED:
         say_error("interrupted; nothing half-written was left behind.")
+    _forget_log(code)
     sys.exit(code)
 
 

@@ -20,16 +20,19 @@ if TYPE_CHECKING:
     from tidings.model import SubscriptionFile
     from tidings.receive.post_files import PostFiles
 
-_PARAGRAPHS = (
-    "Match POSTS with subscriptions and write every match to OUT.",
+_POSTS = (
     "POSTS is a Parquet, JSON Lines (.jsonl) or CSV file, a directory of such files or a glob, with a column "
-    "[bold]text[/]; id, title, tags, lat, lon, time, author, link and lang count where present.",
-    "SUBS is a text file with one query a line (its id is the line number), or JSON Lines, CSV or Parquet with "
-    "[bold]id[/] and [bold]query[/], and optionally owner and region.",
-    "OUT gets subscription_id, post_id and index_version: a Parquet directory, or one file if it is named .jsonl or "
-    ".csv. Rows that cannot be used are listed with their reasons in OUT.rejected.jsonl and never stop the job.",
+    "[bold]text[/]; id, title, tags, lat, lon, time, author, link and lang count where present."
 )
-HELP = "\n\n".join(_PARAGRAPHS)
+_SUBS = (
+    "SUBS is a text file with one query a line (its id is the line number), or JSON Lines, CSV or Parquet with "
+    "[bold]id[/] and [bold]query[/], and optionally owner and region."
+)
+_OUT = (
+    "OUT gets subscription_id, post_id and index_version: a Parquet directory, or one file if it is named .jsonl or "
+    ".csv. Rows that cannot be used are listed with their reasons in OUT.rejected.jsonl and never stop the job."
+)
+HELP = "\n\n".join(("Match POSTS with subscriptions and write every match to OUT.", _POSTS, _SUBS, _OUT))
 EXAMPLES = """[bold]Examples[/]
 
 tidings demo --write sample [dim]# a small set of posts and subscriptions to try[/]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import unicodedata
+from typing import TextIO
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -11,17 +12,25 @@ from rich.text import Text
 
 from tidings.errors import QueryError, TidingsError
 
-_NARROWEST = 40
+_NARROWEST, _WIDEST = 40, 120
+_UNBROKEN = 10_000
 
 
 def screen() -> Console:
     """Standard output, as it is now; lines are never broken when it is not a terminal."""
-    return Console(file=sys.stdout, highlight=False, soft_wrap=not sys.stdout.isatty())
+    return _console(sys.stdout)
 
 
 def error_screen() -> Console:
     """Standard error, as it is now."""
-    return Console(file=sys.stderr, highlight=False, soft_wrap=not sys.stderr.isatty())
+    return _console(sys.stderr)
+
+
+def _console(file: TextIO) -> Console:
+    console = Console(file=file, highlight=False)
+    if not console.is_terminal:
+        console.width = _UNBROKEN
+    return console
 
 
 def printable(text: str) -> str:
@@ -41,7 +50,7 @@ def show_error(error: TidingsError, query: str | None = None) -> None:
     say_error(str(error))
     if isinstance(error, QueryError) and query:
         console = error_screen()
-        for line in caret(query, error.position, console.width):
+        for line in caret(query, error.position, min(console.width, _WIDEST)):
             console.print(Text("  " + line))
 
 

@@ -39,6 +39,9 @@ class Conjunctions:
     def __len__(self) -> int:
         return len(self.owner)
 
+    def programs_in_use(self) -> list[BaseProgram]:
+        return [self.programs[number - 1] for number in np.unique(self.program).tolist() if number]
+
     def select(self, rows: NDArray[np.intp]) -> Conjunctions:
         """Some conjunctions, in this order."""
         terms, starts = take_rows(self.terms, self.starts[:-1][rows], np.diff(self.starts)[rows])

@@ -58,8 +58,9 @@ def load_array(path: Path) -> NDArray[Any]:
     """Map an array; no file that is not one gets through."""
     try:
         if path.stat().st_size <= 128:  # nothing but the header, which cannot be mapped
-            return np.asarray(np.load(path, allow_pickle=False))
-        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+            with path.open("rb") as file:
+                return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+        return np.asarray(np.lib.format.open_memmap(path, mode="r"))
     except (OSError, ValueError, EOFError) as error:
         raise IndexDamaged(path, "is not an array of this index; build the index again") from error
 
@@ -95,12 +96,14 @@ def save_json(path: Path, content: Mapping[str, Any]) -> None:
 def load_json(path: Path) -> dict[str, Any]:
     try:
         whole = json.loads(path.read_text("utf-8"))
-        body: dict[str, Any] = whole["body"]
+        body: object = whole["body"]
         checksum = whole["checksum"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise IndexDamaged(path, "is not a manifest of an index; build the index again") from error
     if zlib.crc32(json.dumps(body, indent=1, sort_keys=True).encode()) != checksum:
         raise IndexDamaged(path, "its content does not fit its checksum; build the index again")
+    if not isinstance(body, dict):
+        raise IndexDamaged(path, "is not a manifest of an index; build the index again")
     return body
 
 

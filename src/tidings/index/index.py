@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tidings.index import files
 from tidings.index.manifest import Manifest, SegmentRecord, load_manifest, newest_version
 from tidings.index.segment import Segment
+from tidings.receive.receiver import Receiver
 from tidings.receive.vocabulary import LayeredVocabulary, Vocabulary
 
 
@@ -29,6 +30,7 @@ class LiveSegment:
     removed: NDArray[np.uint8]  # 1 for each subscription that is gone; empty when none is
     leads: NDArray[np.uint32]  # the terms that lead posts to this segment's shard; only partitioned indexes have them
     words: NDArray[np.uint32]  # all terms that matter to this segment; only partitioned indexes have them
+    phrase_words: NDArray[np.uint32]  # the terms that stand in phrases
     shared: NDArray[np.uint8]  # 1 for each subscription that has conjunctions in other shards too
 
 
@@ -64,6 +66,20 @@ class Index:
     def vocabulary(self) -> LayeredVocabulary:
         return LayeredVocabulary([self._layer(name) for name in self.manifest.layers])
 
+    def receiver(self) -> Receiver:
+        """A receiver that keeps of posts what this index asks for, and nothing else."""
+        if not self.manifest.phrases:
+            return Receiver(self.vocabulary)
+        return Receiver(self.vocabulary, keep_gaps=True, gaps_after=self.phrase_terms())
+
+    def phrase_terms(self) -> NDArray[np.uint8]:
+        """A flag for every term: whether it stands in a phrase."""
+        flags = np.zeros(self.manifest.terms + 1, np.uint8)
+        for shard in self.manifest.shards:
+            for record in shard:
+                flags[files.load_array(self.folder / record.folder / "phrase_words.npy")] = 1
+        return flags
+
     def shard(self, number: int) -> list[LiveSegment]:
         return [self.live(record) for record in self.manifest.shards[number]]
 
@@ -75,7 +91,7 @@ class Index:
         if record.removed:
             removed = np.zeros(len(segment), np.uint8)
             removed[files.load_array(self.folder / record.removed)] = 1
-        extra = (files.load_array(folder / f"{name}.npy") for name in ("leads", "words", "shared"))
+        extra = (files.load_array(folder / f"{name}.npy") for name in ("leads", "words", "phrase_words", "shared"))
         return LiveSegment(segment, removed, *extra)
 
     def _layer(self, name: str) -> Vocabulary:

@@ -79,7 +79,7 @@ def load_manifest(folder: Path, version: int) -> Manifest:
         raise IndexDamaged(path, f"has format {found}, this program reads {FORMAT_VERSION}; build the index again")
     try:
         return _read(body)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise IndexDamaged(path, "lacks a field; build the index again") from error
 
 

@@ -112,7 +112,12 @@ class _Draft:
         shards = list(self.manifest.shards)
         for share in share_out(conjunctions, self.manifest.plan, vocabulary.text_of):
             segment = build_segment(share.conjunctions, ids.take(pa.array(share.subscriptions)))
-            extra: dict[str, NDArray[Any]] = {"leads": share.leads, "words": share.words, "shared": share.shared}
+            extra: dict[str, NDArray[Any]] = {
+                "leads": share.leads,
+                "words": share.words,
+                "phrase_words": share.phrase_words,
+                "shared": share.shared,
+            }
             name = self._save(f"segment-{share.number:04d}", {**segment.arrays(), **extra})
             files.save_ids(self.folder / name / "ids.arrow", segment.ids)
             self.written.append(f"{name}/ids.arrow")

@@ -23,6 +23,7 @@ class Share:
     subscriptions: NDArray[np.int64]
     leads: NDArray[np.uint32]  # the terms that lead posts to the shard
     words: NDArray[np.uint32]  # all terms that matter there
+    phrase_words: NDArray[np.uint32]  # those that stand in phrases
     shared: NDArray[np.uint8]
 
 
@@ -35,7 +36,8 @@ def share_out(
     if plan is None:
         count = int(conjunctions.owner.max()) + 1 if len(conjunctions) else 0
         none = np.zeros(0, np.uint32)
-        yield Share(0, conjunctions, np.arange(count), none, none, np.zeros(count, np.uint8))
+        phrases = phrase_words(conjunctions)
+        yield Share(0, conjunctions, np.arange(count), none, none, phrases, np.zeros(count, np.uint8))
         return
     matcher, leads = place_at_random(conjunctions, _matcher_of(conjunctions, plan, text_of), plan.matchers, plan.seed)
     spread = _is_spread(conjunctions.owner, matcher)
@@ -45,14 +47,20 @@ def share_out(
         owners, local = np.unique(part.owner, return_inverse=True)
         mine = replace(part, owner=local.astype(np.uint32))
         lead = np.unique(leads[rows])
-        yield Share(number, mine, owners.astype(np.int64), lead[lead > 0], _words(part), spread[owners])
+        words = (lead[lead > 0], _words(part), phrase_words(part))
+        yield Share(number, mine, owners.astype(np.int64), *words, spread[owners])
 
 
 def _words(part: Conjunctions) -> NDArray[np.uint32]:
     """All terms that decide anything: required ones, and those of the programs in use."""
-    programs = (part.programs[number - 1] for number in np.unique(part.program).tolist() if number)
-    others = {term for program in programs for term in program.terms()}
+    others = {term for program in part.programs_in_use() for term in program.terms()}
     return np.union1d(part.terms, np.fromiter(others, np.uint32, len(others)))
+
+
+def phrase_words(part: Conjunctions) -> NDArray[np.uint32]:
+    """The terms that stand in phrases: only behind these does a gap in a post tell anything."""
+    held = {term for program in part.programs_in_use() for _, terms in program.phrases for term in terms}
+    return np.array(sorted(held), np.uint32)
 
 
 def _matcher_of(

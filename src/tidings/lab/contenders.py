@@ -73,7 +73,7 @@ class OnSpark:
 
 @dataclass(frozen=True)
 class InProcess:
-    """A contender that is a library called in this process; it reads the Parquet files within its time, as Spark does."""
+    """A contender that is a library called in this process; like Spark it reads its Parquet files within its time."""
 
     name: str
     label: str

@@ -100,6 +100,11 @@ class NumberedPosts:
         starts = np.searchsorted(whole >> np.uint64(32), np.arange(len(texts) + 1, dtype=np.uint64))
         return cls((whole & np.uint64(0xFFFFFFFF)).astype(np.uint32), starts.astype(np.int64), terms)
 
+    def first(self, posts: int) -> NumberedPosts:
+        """The first posts, at most so many."""
+        starts = self.starts[: posts + 1]
+        return NumberedPosts(self.words[: starts[-1]], starts, self.terms)
+
     def draw(self, count: int, seed: int, words: int | None = None) -> Conjunctions:
         """So many subscriptions of two to four words (or of exactly so many), each from one post."""
         rng = np.random.default_rng([seed, count])

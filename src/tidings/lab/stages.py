@@ -41,5 +41,5 @@ def _open_trie(folder: str) -> tuple[Receiver, Matcher, pa.Array]:
 
     index = Index.open(Path(folder))
     live = index.shard(0)[0]
-    receiver = Receiver(index.vocabulary, index.manifest.phrases)
+    receiver = index.receiver()
     return receiver, TrieMatcher(decompile(live.segment, live.removed)), live.segment.ids

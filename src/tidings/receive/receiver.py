@@ -17,6 +17,7 @@ from tidings.receive.vocabulary import Numbering
 
 _FIRST_SLOTS = 1 << 16
 _MAX_ENTRIES = 1 << 20  # beyond it the lexicon starts anew, so that endless new words cost no endless memory
+_AFTER_ALL = np.zeros(0, np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,15 @@ class Received:
 class Receiver:
     """Turns text into term numbers, remembering every raw token it has seen."""
 
-    def __init__(self, numbering: Numbering, keep_gaps: bool = False, max_entries: int = _MAX_ENTRIES) -> None:
+    def __init__(
+        self,
+        numbering: Numbering,
+        keep_gaps: bool = False,
+        gaps_after: NDArray[np.uint8] = _AFTER_ALL,
+        max_entries: int = _MAX_ENTRIES,
+    ) -> None:
+        """With `keep_gaps`, words without a number leave gaps; with `gaps_after` only behind terms flagged there."""
+        self._gaps_after = gaps_after
         self._numbering = numbering
         self._keep_gaps = keep_gaps
         self._max_entries = max_entries
@@ -72,9 +81,11 @@ class Receiver:
             seen = int(state[lexicon.ARENA])
             done = tokenise.tokenise(data, offsets, self._classes, self._slots, self._arena, terms, bounds, state)
             row = int(state[tokenise.ROW])
-            if int(state[lexicon.ARENA]) > seen:
+            news = int(state[lexicon.ARENA]) > seen
+            if news:
                 self._work_out(seen)
-                tokenise.settle(terms, bounds[settled:row], self._slots, int(self._keep_gaps))
+            if news or len(self._gaps_after):
+                tokenise.settle(terms, bounds[settled:row], self._slots, int(self._keep_gaps), self._gaps_after)
             settled = row
             if not done:
                 self._make_room(int(offsets[row + 1] - offsets[row]))

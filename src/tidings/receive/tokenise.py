@@ -346,9 +346,12 @@ def tokenise(data, offsets, classes, slots, arena, terms, bounds, state):  # typ
     return True
 
 
-@kernel(types.void, write(uint32), write(uint32, 2), read(uint64), uint64)
-def settle(terms, bounds, slots, keep_gaps):  # type: ignore[no-untyped-def]
-    """Replace pending slots by the term numbers worked out meanwhile; rows shrink in place."""
+@kernel(types.void, write(uint32), write(uint32, 2), read(uint64), uint64, read(uint8))
+def settle(terms, bounds, slots, keep_gaps, gaps_after):  # type: ignore[no-untyped-def]
+    """Replace pending slots by the term numbers worked out meanwhile; rows shrink in place.
+
+    With `gaps_after` (a flag for every term), a gap stays only behind the terms that phrases hold.
+    """
     for row in range(uint64(bounds.shape[0])):
         if bounds[row, uint64(0)] == HAS_ENTITY:
             continue
@@ -359,5 +362,7 @@ def settle(terms, bounds, slots, keep_gaps):  # type: ignore[no-untyped-def]
             if term & PENDING_BIT:
                 slot = uint64(term & ~PENDING_BIT)
                 term = uint32(slots[slot * uint64(SLOT) + uint64(3)] & PENDING)
+            if term == 0 and gaps_after.size > 0 and (used == base or gaps_after[uint64(terms[used - _ONE])] == 0):
+                continue
             used = _emit(term, terms, base, used, keep_gaps != 0)
         bounds[row, _ONE] = uint32(used)

@@ -22,16 +22,18 @@ class RoutedPosts:
     positions: NDArray[np.float64]
 
 
-def routed_schema(id_type: pa.DataType, with_positions: bool) -> pa.Schema:
-    """The posts of one batch that one matcher must see; positions travel only where a region may ask for them."""
-    fields = [("post", pa.uint32()), ("post_id", id_type), ("terms", pa.list_(pa.uint32()))]
+def routed_schema(id_type: pa.DataType, terms: int, with_positions: bool) -> pa.Schema:
+    """The posts of one batch that one matcher must see: as few bytes as the number of terms and the regions allow."""
+    term = pa.uint16() if terms < 1 << 16 else pa.uint32()
+    fields = [("post", pa.uint32()), ("post_id", id_type), ("terms", pa.list_(term))]
     return pa.schema([*fields, ("lon", pa.float64()), ("lat", pa.float64())] if with_positions else fields)
 
 
 def pack(share: Share, ids: pa.Array, positions: NDArray[np.float64], schema: pa.Schema) -> bytes:
     """A matcher's share of a batch as bytes."""
     posts = pa.array(share.posts)
-    terms = pa.ListArray.from_arrays(pa.array(share.starts.view(np.int32)), pa.array(share.terms))
+    values = pa.array(share.terms.astype(schema.field("terms").type.value_type.to_pandas_dtype()))
+    terms = pa.ListArray.from_arrays(pa.array(share.starts.view(np.int32)), values)
     columns = [posts, ids.take(posts), terms]
     if len(schema) > len(columns):
         columns += [pa.array(positions[share.posts, 0]), pa.array(positions[share.posts, 1])]
@@ -46,5 +48,5 @@ def unpack(blob: pa.Buffer, schema: pa.Schema) -> RoutedPosts:
     positions = np.full((batch.num_rows, 2), np.nan)
     if "lon" in schema.names:
         positions = np.column_stack([np.asarray(batch.column("lon")), np.asarray(batch.column("lat"))])
-    received = Received(np.asarray(listed.values), bounds)
+    received = Received(np.asarray(listed.values).astype(np.uint32, copy=False), bounds)
     return RoutedPosts(batch.column("post"), batch.column("post_id"), received, positions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import float64, types, uint32, uint64
+from numba import float64, types, uint8, uint32, uint64
 from numpy.typing import NDArray
 
 from tidings.index.grid import CELLS, EVERYWHERE, cell_at, on_globe
@@ -36,7 +36,7 @@ class Router:
         self._of_term = np.zeros((index.manifest.terms + 1, self._width), np.uint64)
         self._of_cell = np.zeros((0, self._width), np.uint64)
         self._matters = np.zeros((index.manifest.terms + 1, self._width), np.uint64)
-        self._gaps = index.manifest.phrases
+        self._gaps_after = index.phrase_terms()
         for matcher in range(self.matchers):
             for live in index.shard(matcher):
                 self._lead(self._of_term, live.leads, matcher)
@@ -68,7 +68,7 @@ class Router:
         lengths = received.bounds[posts, 1] - received.bounds[posts, 0]
         terms = np.empty(int(lengths.sum()), np.uint32)
         starts = np.zeros(len(posts) + 1, np.uint32)
-        _gather(received.terms, received.bounds, posts, self._matters, matcher, int(self._gaps), terms, starts)
+        _gather(received.terms, received.bounds, posts, self._matters, matcher, self._gaps_after, terms, starts)
         return Share(matcher, posts, terms[: starts[-1]], starts)
 
 
@@ -130,12 +130,12 @@ def _deal(bits, places, posts):  # type: ignore[no-untyped-def]
     read(uint32),
     read(uint64, 2),
     uint64,
-    uint64,
+    read(uint8),
     write(uint32),
     write(uint32),
 )
-def _gather(terms, bounds, posts, matters, matcher, gaps, chosen, starts):  # type: ignore[no-untyped-def]
-    """Copy the terms of these posts that matter to a matcher; where phrases are asked for, the others leave a gap."""
+def _gather(terms, bounds, posts, matters, matcher, gaps_after, chosen, starts):  # type: ignore[no-untyped-def]
+    """Copy the terms of these posts that matter to a matcher; behind one of a phrase, the others leave a gap."""
     word, bit = matcher >> uint64(6), _ONE << (matcher & uint64(63))
     used = _ZERO
     for number in range(uint64(posts.size)):
@@ -144,7 +144,7 @@ def _gather(terms, bounds, posts, matters, matcher, gaps, chosen, starts):  # ty
         for at in range(uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])):
             term = terms[at]
             if matters[uint64(term), word] & bit == 0:
-                if gaps == 0 or used == base or chosen[used - _ONE] == 0:
+                if used == base or gaps_after[uint64(chosen[used - _ONE])] == 0:
                     continue
                 term = uint32(0)
             chosen[used] = term

@@ -27,7 +27,7 @@ def match_posts(posts: DataFrame, index: Index, ref: IndexRef) -> DataFrame:
         matches = received.mapInArrow(stages.match_whole(ref), schema)
     else:
         arrow_type = to_arrow_type(post_type)
-        routed_schema = blob.routed_schema(arrow_type, with_positions=index.manifest.regions)
+        routed_schema = blob.routed_schema(arrow_type, index.manifest.terms, index.manifest.regions)
         routed = received.mapInArrow(stages.route(ref, routed_schema), stages.ROUTED)
         placed = routed.repartitionById(index.manifest.plan.matchers, "matcher")
         if not index.manifest.shared:

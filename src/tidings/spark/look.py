@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidings.spark import posts as receive
@@ -29,11 +29,11 @@ class Look:
 
 def look_at(posts: DataFrame) -> Look:
     """Count the posts and what is wrong with them. Ids are compared only where the posts came with an `id`."""
-    seen = Observation()
-    counted = posts.observe(seen, F.count(F.lit(1)).alias("posts"))
-    rows = receive.rejected(counted).groupBy("reason").count().orderBy(F.desc("count"), "reason").collect()
-    reasons = {row["reason"]: row["count"] for row in rows}
-    return Look(int(seen.get["posts"]), reasons, _duplicates(posts) if "id" in posts.columns else 0)
+    rows = receive._judged(posts).groupBy("reason").count().orderBy(F.desc("count"), "reason").collect()
+    reasons = {row["reason"]: int(row["count"]) for row in rows}
+    total = sum(reasons.values())
+    reasons.pop(None, None)
+    return Look(total, reasons, _duplicates(posts) if "id" in posts.columns else 0)
 
 
 def _duplicates(posts: DataFrame) -> int:

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from tidings.errors import InputError, OutputError
 from tidings.model import MATCH_FIELDS
 
@@ -95,17 +97,15 @@ class Staging:
     def rejected(self) -> Path:
         return self.folder / "rejected"
 
-    def publish(self) -> Path | None:
-        """Bring OUT and its list of rejected rows into place; the path of that list, if anything was rejected."""
-        whole = self.parts if self.output.format == "parquet" else self._joined()
-        for mark in self.parts.glob(".*.crc"):
-            mark.unlink()
+    def publish(self) -> tuple[int, Path | None]:
+        """Bring OUT and the list of rejected rows into place: how many matches, and that list if there is one."""
+        whole, matches = self._counted() if self.output.format == "parquet" else self._joined()
         self._replace(whole, self.output.out)
         if self.rejected.exists():
             self._replace(self.rejected, self.output.rejected_file)
-            return self.output.rejected_file
+            return matches, self.output.rejected_file
         self._set_aside(self.output.rejected_file)
-        return None
+        return matches, None
 
     def _replace(self, new: Path, final: Path) -> None:
         self._set_aside(final)
@@ -116,17 +116,42 @@ class Staging:
         if os.path.lexists(old):
             old.rename(self.folder / f"old-{old.name}")
 
-    def _joined(self) -> Path:
+    def _counted(self) -> tuple[Path, int]:
+        """The Parquet directory as Spark left it, without its checksums, and the rows its footers tell."""
+        for checksum in self.parts.glob(".*.crc"):
+            checksum.unlink()
+        return self.parts, sum(pq.read_metadata(part).num_rows for part in self.parts.glob("part-*"))
+
+    def _joined(self) -> tuple[Path, int]:
         """All parts as one file; each part goes as soon as it is copied, so that the disk holds little twice."""
-        whole = self.folder / "whole"
+        whole, records = self.folder / "whole", RecordCounter(quotes=self.output.format == "csv")
         with whole.open("wb") as target:
             if self.output.format == "csv":
                 target.write((",".join(MATCH_FIELDS) + "\n").encode())
             for part in sorted(self.parts.glob("part-*")):
                 with part.open("rb") as source:
-                    shutil.copyfileobj(source, target, _COPIED_BYTES)
+                    while chunk := source.read(_COPIED_BYTES):
+                        records.take(chunk)
+                        target.write(chunk)
                 part.unlink()
-        return whole
+        return whole, records.count
+
+
+class RecordCounter:
+    """Counts records in passing. With `quotes`, as in CSV, a line end between quotation marks ends no record."""
+
+    def __init__(self, quotes: bool) -> None:
+        self.count = 0
+        self._quotes = quotes
+        self._is_inside = False
+
+    def take(self, chunk: bytes) -> None:
+        if not self._quotes:
+            self.count += chunk.count(b"\n")
+            return
+        for at, piece in enumerate(chunk.split(b'"')):
+            self._is_inside ^= at > 0
+            self.count += 0 if self._is_inside else piece.count(b"\n")
 
 
 def output_error(error: OSError, out: Path) -> OutputError:

@@ -83,10 +83,10 @@ def _match(request: Request, staging: Staging, spark: SparkSession, note: Note) 
     _write_rejected_subscriptions(request.subscriptions, rejected, staging.rejected)
     note("matching", lambda: running_tasks(spark))
     start = time.perf_counter()
-    matches = write_matches(matching.matches, staging.parts, request.output.format)
+    write_matches(matching.matches, staging.parts, request.output.format)
     seconds = time.perf_counter() - start
     note("putting the result in place", None)
-    listed = staging.publish()
+    matches, listed = staging.publish()
     number = _matchers(request, matching, spark)
     return Outcome(
         look,

@@ -61,7 +61,7 @@ class OpenIndex:
 
     @cached_property
     def receiver(self) -> Receiver:
-        return Receiver(self.index.vocabulary, self.index.manifest.phrases)
+        return self.index.receiver()
 
     @cached_property
     def router(self) -> Router:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pyspark.sql import DataFrame, Observation
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
 # Fields are quoted where RFC 4180 asks for it, and nothing is trimmed.
 _CSV = {
@@ -18,9 +17,6 @@ _CSV = {
 }
 
 
-def write_matches(matches: DataFrame, folder: Path, kind: str) -> int:
-    """Run the matching and write its parts into a new folder; how many matches there are, counted on the way."""
-    seen = Observation()
-    counted = matches.observe(seen, F.count(F.lit(1)).alias("matches"))
-    counted.write.format(kind).options(**(_CSV if kind == "csv" else {})).save(str(folder))
-    return int(seen.get["matches"])
+def write_matches(matches: DataFrame, folder: Path, kind: str) -> None:
+    """Run the matching and write its parts into a new folder."""
+    matches.write.format(kind).options(**(_CSV if kind == "csv" else {})).save(str(folder))

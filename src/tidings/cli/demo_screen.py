@@ -1,0 +1,142 @@
+"""How the demonstration looks: matches as they happen, a line that says how it goes, and the sum of it all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table
+from rich.text import Text
+
+from tidings.cli.screen import printable, screen
+from tidings.query.explain import explain
+from tidings.receive.clean import decode_entities
+
+_SHOWN_PER_BATCH = 4  # what a reader can follow; all matches are counted
+_COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "bright_red")
+_SPEAK_SECONDS = 5.0
+
+
+class DemoScreen:
+    """Prints matches above a status line; without a terminal plain lines and now and then how it goes."""
+
+    def __init__(self, queries: dict[str, str], posts: list[dict[str, Any]], console: Console | None = None) -> None:
+        self._console = console or screen()
+        self._queries = queries
+        self._posts = posts
+        self._names = list(queries)
+        self._status: Status | None = None
+        self._start = self._spoken = time.monotonic()
+        self._early = 0
+        self.counts: Counter[str] = Counter()
+
+    @contextmanager
+    def opened(self, rate: int) -> Iterator[None]:
+        """The standing queries first, then a line that says how it goes for as long as the context lasts."""
+        self._welcome(rate)
+        if self._console.is_terminal:
+            self._status = self._console.status("Spark starts …")
+            self._status.start()
+        try:
+            yield
+        finally:
+            if self._status is not None:
+                self._status.stop()
+
+    def _welcome(self, rate: int) -> None:
+        self._console.print(Text.assemble(("Tidings", "bold"), f": {len(self._queries)} standing queries"))
+        table = Table.grid(padding=(0, 2))
+        for name, query in self._queries.items():
+            table.add_row("", Text(name, self._colour(name)), Text(query, "dim"))
+        self._console.print(table)
+        self._console.print(f"Made-up posts will arrive, {rate} a second, as soon as Spark has started.\n")
+
+    def begin(self, early: int) -> None:
+        """Posts arrive from now on; some came early, while Spark was warming up."""
+        self._early = early
+        self._start = self._spoken = time.monotonic()
+
+    def show(self, matches: list[tuple[str, int]]) -> None:
+        """The matches of a batch: all counted, of each subscription at least one shown as far as there is room."""
+        self.counts.update(name for name, _ in matches)
+        chosen = _varied(matches)
+        for name, post in chosen:
+            self._console.print(self._match(name, self._posts[post - 1]))
+        if more := len(matches) - len(chosen):
+            self._console.print(Text(f"  … and {more} more", "dim"))
+
+    def progress(self, posts: int) -> None:
+        """How it goes."""
+        seconds = max(time.monotonic() - self._start, 0.001)
+        rate = (posts - self._early) / seconds
+        line = f"{posts:,} posts, {rate:,.0f} a second · {self.counts.total():,} matches · {seconds:.0f} s"
+        if self._status is not None:
+            self._status.update(line)
+        elif time.monotonic() - self._spoken > _SPEAK_SECONDS:
+            self._spoken = time.monotonic()
+            self._console.print(f"-- {line}")
+
+    def farewell(self, posts: int) -> None:
+        """The sum, and what to try next."""
+        self._console.print(f"\n{posts:,} posts, {self.counts.total():,} matches:", style="bold")
+        table = Table.grid(padding=(0, 2))
+        for name, count in self.counts.most_common():
+            table.add_row("", Text(f"{count:,}", justify="right"), Text(name, self._colour(name)))
+        self._console.print(table)
+        self._console.print("\nWhat to try next:", style="bold")
+        for line in _next_steps(_command()):
+            self._console.print(Text(f"  {line}"), soft_wrap=True)
+
+    def _match(self, name: str, post: dict[str, Any]) -> Text:
+        query = self._queries[name]
+        head = Text.assemble((name, f"bold {self._colour(name)}"), ("  " + query, "dim"))
+        author = Text(f"@{post['author']}  ", "dim") if "author" in post else Text()
+        body = marked(query, post["text"], post.get("lat"), post.get("lon"), f"bold reverse {self._colour(name)}")
+        return Text.assemble(head, "\n    ", author, body)
+
+    def _colour(self, name: str) -> str:
+        return _COLOURS[self._names.index(name) % len(_COLOURS)]
+
+
+def marked(query: str, text: str, lat: float | None, lon: float | None, style: str) -> Text:
+    """The text as people read it, with the words for which the query matched."""
+    shown = Text(printable(decode_entities(text)))
+    for conjunction in explain(query, None, text, lat, lon).conjunctions:
+        for literal in conjunction.literals if conjunction.is_match else ():
+            if literal.start is not None and not literal.is_forbidden:
+                shown.stylize(style, literal.start, literal.end)
+    return shown
+
+
+def _varied(matches: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+    """A few matches, of as many different subscriptions as possible, the rarest first, each post once."""
+    matches = list(matches)
+    how_many = Counter(name for name, _ in matches)
+    taken: dict[str, tuple[str, int]] = {}
+    for name, post in sorted(matches, key=lambda one: (how_many[one[0]], one[1])):
+        if all(post != other for _, other in taken.values()):
+            taken.setdefault(name, (name, post))
+    return sorted(list(taken.values())[:_SHOWN_PER_BATCH], key=lambda one: one[1])
+
+
+def _command() -> str:
+    """How this program can be called from here."""
+    if shutil.which("tidings"):
+        return "tidings"
+    return "python -m tidings.cli.main" if sys.argv[0].endswith(".py") else os.path.relpath(sys.argv[0])
+
+
+def _next_steps(tidings: str) -> list[str]:
+    return [
+        f"{tidings} demo --write sample",
+        f"{tidings} match sample/posts.jsonl --subscriptions sample/subscriptions.txt --out matches.csv",
+        f"{tidings} explain 'storm OR \"heavy rain\" -umbrella' --text 'Heavy rain in London, no storm'",
+    ]

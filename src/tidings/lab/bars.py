@@ -1,0 +1,79 @@
+"""The bars a run is held against: what was measured, what was asked for, and whether it is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tidings.lab.kernels import WORDS
+
+_TIDINGS = ("tidings-replicated", "tidings-partitioned")
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """`value` must be at least (or at most) `wanted`."""
+
+    name: str
+    value: float
+    wanted: float
+    at_least: bool = True
+    aim: float | None = None
+
+    @property
+    def passed(self) -> bool:
+        return self.value >= self.wanted if self.at_least else self.value <= self.wanted
+
+    def described(self) -> dict[str, Any]:
+        return {**asdict(self), "passed": self.passed}
+
+    def __str__(self) -> str:
+        sign, aim = "≥" if self.at_least else "≤", f", aim {self.aim:g}" if self.aim is not None else ""
+        verdict = "pass" if self.passed else "FAIL"
+        return f"{verdict}  {self.name}: {number(self.value)} (bar {sign} {self.wanted:,g}{aim})"
+
+
+def number(value: float) -> str:
+    """Three or four digits that count."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def bars(parts: dict[str, Any]) -> list[Bar]:
+    """The bars of whatever parts were run."""
+    spine = list(_of_spine(parts["spine"])) if "spine" in parts else []
+    return spine + (list(_of_kernels(parts["kernels"])) if "kernels" in parts else [])
+
+
+def _of_spine(spine: dict[str, Any]) -> Iterator[Bar]:
+    by_name = {one["name"]: one for one in spine["contenders"]}
+    replicated, partitioned = (by_name.get(name) for name in _TIDINGS)
+    if partitioned:
+        yield Bar("Tidings partitioned, of the floor", partitioned["ratio_to_floor"], 0.3)
+    if not replicated:
+        return
+    yield Bar("Tidings replicated, of the floor", replicated["ratio_to_floor"], 0.45, aim=0.6)
+    speed = replicated["posts_per_second"]
+    if "spark-sql" in by_name:
+        yield Bar("Tidings replicated, times the Spark SQL join", speed / by_name["spark-sql"]["posts_per_second"], 5)
+    others = [one["posts_per_second"] for name, one in by_name.items() if name not in (*_TIDINGS, "floor")]
+    if others:
+        yield Bar("Tidings replicated, times the fastest other", speed / max(others), 1)
+
+
+def _of_kernels(kernels: dict[str, Any]) -> Iterator[Bar]:
+    count = kernels["subscriptions"]["subscriptions"]
+    yield Bar(f"matching, posts/s at {count:,} subscriptions", kernels["matching"]["posts_per_second"], 800_000)
+    if "find_c" in kernels:
+        behind = min(kernels["find_numba"]["cpu_seconds"]) / min(kernels["find_c"]["cpu_seconds"])
+        yield Bar("the loop in numba, times the time of C", behind, 1.2, at_least=False)
+    for one in kernels["bytes"]:
+        name = f"bytes a subscription of {WORDS} words, at {one['subscriptions']:,}"
+        yield Bar(name, one["bytes_per_subscription"], 64, at_least=False)
+    for one in kernels["from_numbers"]:
+        seconds = max(1.0, one["subscriptions"] / 1_000_000)
+        name = f"seconds to compile {one['subscriptions']:,} from word numbers"
+        yield Bar(name, one["best_seconds"], seconds, at_least=False)
+    for one in kernels["from_strings"]:
+        name = f"seconds to compile {one['subscriptions']:,} from strings"
+        yield Bar(name, one["best_seconds"], 30, at_least=False)

@@ -1,0 +1,146 @@
+"""Figures and tables from the newest raw results: ``python -m tidings.lab.figures``. Nothing is measured here."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from tidings.lab import record
+from tidings.lab.datasets import REPOSITORY
+from tidings.lab.tables import write_page
+
+_INK, _QUIET, _OURS, _FLOOR = "#1f2933", "#7b8794", "#0b7285", "#ced4da"
+_OTHERS = "#9aa5b1"
+_STYLE = {
+    "font.family": "DejaVu Sans",
+    "font.size": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": _QUIET,
+    "axes.labelcolor": _INK,
+    "text.color": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "svg.hashsalt": "tidings",
+}
+
+
+def draw_all(results: Path, docs: Path) -> list[Path]:
+    """Draw whatever there are results for, and write the page with the tables."""
+    images = docs / "images"
+    images.mkdir(parents=True, exist_ok=True)
+    spine, growth = record.newest(results, "spine"), record.newest(results, "growth")
+    drawn = []
+    if spine is not None:
+        drawn.append(draw_spine(spine[1], images / "bench-spine.png"))
+    if growth is not None:
+        drawn.append(draw_growth(growth[1], images / "bench-growth.png"))
+    return [*drawn, write_page(results, docs)]
+
+
+def draw_spine(run: record.Record, path: Path) -> Path:
+    """Bars of posts/s relative to the floor."""
+    plt = _pyplot()
+    spine = run["parts"]["spine"]
+    rows = list(reversed(spine["contenders"]))
+    with plt.rc_context(_STYLE):
+        figure, axes = plt.subplots(figsize=(9, 0.62 * len(rows) + 1.6), layout="constrained")
+        for place, one in enumerate(rows):
+            _bar(axes, place, one)
+        axes.set_yticks(range(len(rows)), [one["label"] for one in rows])
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        axes.set_xlim(0, max(1.0, *(one["ratio_to_floor"] for one in rows)) * 1.22)
+        axes.set_xlabel("posts/s as a share of the floor (median of the repetitions; dots: each of them)")
+        subscriptions = spine["subscriptions"]["subscriptions"]
+        axes.set_title(
+            f"{spine['posts']:,} posts against {subscriptions:,} subscriptions on {spine['cores']} cores",
+            loc="left",
+            fontsize=12.5,
+            pad=12,
+        )
+        figure.savefig(path, dpi=150)
+        plt.close(figure)
+    return path
+
+
+def _bar(axes: Any, place: int, one: dict[str, Any]) -> None:
+    ours = one["name"].startswith("tidings")
+    colour = _FLOOR if one["name"] == "floor" else _OURS if ours else _OTHERS
+    axes.barh(place, one["ratio_to_floor"], height=0.62, color=colour)
+    if one["name"] != "floor":
+        ratios = one["ratios_to_floor"]
+        axes.scatter(ratios, [place] * len(ratios), s=12, color=_INK, alpha=0.55, linewidths=0, zorder=3)
+    spared = "" if one["starts_from"] == "text" else "\ngiven cleaned words"
+    spread = max(one["ratio_to_floor"], *one["ratios_to_floor"])
+    axes.text(
+        spread + 0.015,
+        place,
+        f"{one['ratio_to_floor']:.2f}   {thousands(one['posts_per_second'])} posts/s{spared}",
+        va="center",
+        fontsize=10,
+        weight="bold" if ours else "normal",
+        linespacing=1.25,
+    )
+
+
+def draw_growth(run: record.Record, path: Path) -> Path:
+    """posts/s and bytes a subscription against the number of subscriptions."""
+    plt = _pyplot()
+    rows = run["parts"]["growth"]
+    counts = [one["subscriptions"] for one in rows]
+    with plt.rc_context(_STYLE):
+        figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+        speeds = [one["posts_per_second"] for one in rows]
+        _line(left, counts, speeds, [thousands(speed) for speed in speeds])
+        left.set_yscale("log")
+        left.set_ylim(min(speeds) / 2.5, max(speeds) * 3)
+        left.set_title("posts/s, one core, pre-tokenised", loc="left", fontsize=12)
+        sizes = [one["bytes_per_subscription"] for one in rows]
+        _line(right, counts, sizes, [f"{size:.0f}" for size in sizes])
+        right.set_ylim(0, max(sizes) * 1.25)
+        right.set_title("bytes a subscription, index and dictionary", loc="left", fontsize=12)
+        figure.savefig(path, dpi=150)
+        plt.close(figure)
+    return path
+
+
+def _line(axes: Any, counts: list[int], values: list[float], labels: list[str]) -> None:
+    axes.plot(counts, values, "o-", color=_OURS, linewidth=2, markersize=6)
+    axes.set_xscale("log")
+    axes.set_xlim(counts[0] / 2, counts[-1] * 2.2)
+    axes.set_xticks(counts, [thousands(count) for count in counts])
+    axes.minorticks_off()
+    axes.set_xlabel("subscriptions")
+    axes.grid(axis="y", color=_FLOOR, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.yaxis.set_major_formatter(lambda value, _: thousands(value))
+    for count, value, label in zip(counts, values, labels, strict=True):
+        axes.annotate(label, (count, value), (0, 9), textcoords="offset points", ha="center", fontsize=10)
+
+
+def thousands(value: float) -> str:
+    """A number as a person reads it: 950, 12 K, 0.34 M, 10 M."""
+    if value >= 9.5e6:
+        return f"{value / 1e6:.0f} M"
+    if value >= 1e5 and value % 1e5:
+        return f"{value / 1e6:.2g} M"
+    if value >= 1e6:
+        return f"{value / 1e6:g} M"
+    return f"{value / 1e3:.3g} K" if value >= 1000 else f"{value:.0f}"
+
+
+def _pyplot() -> Any:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+if __name__ == "__main__":
+    results = Path(sys.argv[1]) if len(sys.argv) > 1 else REPOSITORY / "bench" / "results"
+    for written in draw_all(results, REPOSITORY / "docs"):
+        print(written)
