@@ -7,6 +7,7 @@ Importing this package is cheap; Spark is loaded when `match`, `rejected` or `se
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,10 +20,14 @@ __all__ = ["__version__", "match", "rejected", "session"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("match", "rejected"):
-        from tidings.spark import api
+    if name == "match":
+        import tidings.match  # the room, which can be called
 
-        return getattr(api, name)
+        return sys.modules["tidings.match"]
+    if name == "rejected":
+        from tidings.spark.api import rejected
+
+        return rejected
     if name == "session":
         from tidings.spark.session import session
 

@@ -18,9 +18,12 @@ from tidings.match.scan import ScanPost
 ROOT = Path(__file__).resolve().parents[2]
 PLANS = {
     "replicated": {"plan": "replicated"},
-    "1 matcher": {"plan": "partitioned", "matchers": 1},
     "3 matchers": {"plan": "partitioned", "matchers": 3},
-    "70 matchers": {"plan": "partitioned", "matchers": 70},
+}
+MORE_PLANS = {
+    **PLANS,
+    "1 matcher": {"plan": "partitioned", "matchers": 1},
+    "17 matchers": {"plan": "partitioned", "matchers": 17},
 }
 
 
@@ -34,6 +37,11 @@ def spark():
 @pytest.fixture(params=PLANS)
 def plan(request):
     return PLANS[request.param]
+
+
+@pytest.fixture(params=MORE_PLANS)
+def any_plan(request):
+    return MORE_PLANS[request.param]
 
 
 def subscribed(spark, queries: Sequence[str], ids: pa.Array | None = None):

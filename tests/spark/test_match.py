@@ -32,21 +32,21 @@ def generated(spark):
     return spark.createDataFrame(posts).repartition(3).cache(), subscribed(spark, queries), matches
 
 
-def test_generated_posts_match_as_by_brute_force(generated, plan):
+def test_generated_posts_match_as_by_brute_force(generated, any_plan):
     posts, subscriptions, matches = generated
-    assert pairs(match(posts, subscriptions, **plan)) == matches
+    assert pairs(match(posts, subscriptions, **any_plan)) == matches
 
 
-@pytest.mark.parametrize("rows", ["1", "7"])
+@pytest.mark.parametrize("rows", ["1", "17"])
 def test_the_size_of_batches_changes_nothing(spark, generated, plan, rows):
     posts, subscriptions, matches = generated
-    some = posts.where("id % 5 = 0")
+    some = posts.where("id % 9 = 0")
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", rows)
     try:
         found = pairs(match(some, subscriptions, **plan))
     finally:
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10000")
-    assert found == [(subscription, post) for subscription, post in matches if post % 5 == 0]
+    assert found == [(subscription, post) for subscription, post in matches if post % 9 == 0]
 
 
 def test_the_plan_is_chosen_when_none_is_named(generated):
@@ -68,11 +68,10 @@ IDS = {
     "int": (T.IntegerType(), [7, -5]),
     "string": (T.StringType(), ["007", "7 "]),
     "decimal": (T.DecimalType(38, 2), [Decimal("123456789012345678901234567890.50"), Decimal("-0.07")]),
-    "date": (T.DateType(), None),
 }
 
 
-@pytest.mark.parametrize("kind", ["bigint", "int", "string", "decimal"])
+@pytest.mark.parametrize("kind", IDS)
 def test_ids_keep_their_type_and_value(spark, kind, plan):
     own_type, own = IDS[kind]
     posts = spark.createDataFrame(
@@ -132,17 +131,17 @@ def test_title_and_tags_are_searched_and_no_phrase_reaches_across(spark, plan):
     rows = [
         (1, "house", "white", None),
         (2, "white house", None, []),
-        (3, "nothing", "the Cats", ["White House", None, "東京", "", "c++"]),
-        (4, "nothing", None, None),
+        (3, "lynx", "the Cats", ["White House", None, "東京", "", "c++"]),
+        (4, "lynx", None, None),
     ]
-    queries = ["white house", '"white house"', "cat", "#white_house", "#東京", "東京", "#c", "nothing"]
+    queries = ["white house", '"white house"', "cat", "#white_house", "#東京", "東京", "#c", "lynx"]
     found = pairs(match(spark.createDataFrame(rows, schema), subscribed(spark, queries), **plan))
     by_post = {post: [queries[number] for number, own in found if own == post] for post in (1, 2, 3, 4)}
     assert by_post == {
         1: ["white house"],
         2: ["white house", '"white house"'],
-        3: ["white house", '"white house"', "cat", "#white_house", "#東京", "東京", "#c", "nothing"],
-        4: ["nothing"],
+        3: ["white house", '"white house"', "cat", "#white_house", "#東京", "東京", "#c", "lynx"],
+        4: ["lynx"],
     }
 
 
@@ -202,13 +201,13 @@ def test_bad_subscriptions_are_left_out_with_their_reasons(spark):
     matching = prepare(posts, table)
     assert pairs(matching.matches) == [("a", 1)]
     assert matching.subscriptions == 1
-    assert sorted((one.line, one.id) for one in matching.rejected) == [
+    assert {(one.line, one.id) for one in matching.rejected} == {
         (2, "b"),
         (3, None),
         (4, "a"),
         (5, "c"),
         (6, "d"),
-    ]
+    }
     assert all(one.reason for one in matching.rejected)
 
 

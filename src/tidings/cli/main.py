@@ -5,6 +5,7 @@ Exit codes: 0 done; 1 the machine failed; 2 the caller can mend it; 130 interrup
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 import traceback
@@ -111,6 +112,7 @@ def _terminated(number: int, frame: FrameType | None) -> None:
 def main() -> None:
     """The entry point."""
     signal.signal(signal.SIGTERM, _terminated)
+    logging.getLogger().addHandler(logging.NullHandler())  # else py4j prints a page when it is interrupted
     try:
         code = run(sys.argv[1:])
     except KeyboardInterrupt:

@@ -34,6 +34,22 @@ class Times:
         self.cpu.append(time.process_time() - cpu)
 
 
+def tree_cpu_seconds() -> float | None:
+    """Processor time of this process and all it started (the JVM, Spark's workers); None where nobody can tell."""
+    try:
+        import psutil
+    except ImportError:
+        return None
+    total = 0.0
+    me = psutil.Process()
+    for process in (me, *me.children(recursive=True)):
+        try:
+            total += sum(process.cpu_times()[:4])  # user, system, and of children that ended
+        except psutil.Error:
+            continue
+    return total
+
+
 def take_turns(actions: Mapping[str, Callable[[], object]], repetitions: int) -> dict[str, Times]:
     """Each action once to warm up, then all of them in turn, again and again."""
     times = {name: Times() for name in actions}

@@ -10,12 +10,16 @@ from typing import Any
 
 import tidings
 from tidings.errors import ContendersDisagree
+from tidings.lab.clock import tree_cpu_seconds
 from tidings.lab.contenders import Contender, contenders
 from tidings.lab.datasets import Posts, Subscriptions
 from tidings.lab.inputs import Inputs, Scale, write_inputs
 
 Say = Callable[[str], None]
-LONGEST_SECONDS = 60.0  # whoever would need longer for all posts runs on the sample, and its posts/s are compared
+Seconds = tuple[float, float | None]  # by the wall, and of the processor over all processes
+# Whoever would need longer for all posts runs on the sample, and its posts/s are compared. Spark ends Python workers that
+# were idle for a minute, so contenders without them must not keep the others waiting that long.
+LONGEST_SECONDS = 25.0
 
 
 def measure_spine(
@@ -36,8 +40,7 @@ def measure_spine(
     chosen = [one for one in found if not only or one.name in (*only, "floor")]
     agreed = agree(chosen, inputs.sample, say)
     scales = {one.name: _scale(one, inputs, longest_seconds, say) for one in chosen}
-    seconds = take_turns(chosen, scales, repetitions, say)
-    floor_rates = [scales["floor"].posts / value for value in seconds["floor"]]
+    times = take_turns(chosen, scales, repetitions, say)
     return {
         "cores": spark.sparkContext.defaultParallelism,
         "posts": inputs.everything.posts,
@@ -46,7 +49,7 @@ def measure_spine(
         "queries_beyond_words": len(inputs.beyond_words),
         "agreed": agreed,
         "skipped": skipped,
-        "contenders": [_result(one, scales[one.name], seconds[one.name], floor_rates, inputs) for one in chosen],
+        "contenders": [_result(one, scales, times, inputs.everything.posts) for one in chosen],
     }
 
 
@@ -67,38 +70,41 @@ def agree(chosen: Sequence[Contender], sample: Scale, say: Say) -> dict[str, Any
 
 def _scale(one: Contender, inputs: Inputs, longest_seconds: float, say: Say) -> Scale:
     """All posts for whoever gets through them in time, which the sample tells; then a warm-up at that scale."""
-    seconds = _timed(one, inputs.sample)
+    seconds, _ = _timed(one, inputs.sample)
     expected = seconds * inputs.everything.posts / inputs.sample.posts
     scale = inputs.everything if expected <= longest_seconds else inputs.sample
     if scale is inputs.everything:
-        seconds = _timed(one, scale)
+        seconds, _ = _timed(one, scale)
     say(f"  {one.name:<22} warm-up: {scale.posts:,} posts in {seconds:.1f} s")
     return scale
 
 
 def take_turns(
     chosen: Sequence[Contender], scales: dict[str, Scale], repetitions: int, say: Say
-) -> dict[str, list[float]]:
+) -> dict[str, list[Seconds]]:
     """The seconds of every repetition; the contenders alternate, so that a slow minute of the machine hits them all."""
-    seconds: dict[str, list[float]] = {one.name: [] for one in chosen}
+    times: dict[str, list[Seconds]] = {one.name: [] for one in chosen}
     for number in range(repetitions):
         for one in chosen:
-            seconds[one.name].append(_timed(one, scales[one.name]))
-        rates = (f"{one.name} {scales[one.name].posts / seconds[one.name][-1]:,.0f}" for one in chosen)
+            times[one.name].append(_timed(one, scales[one.name]))
+        rates = (f"{one.name} {scales[one.name].posts / times[one.name][-1][0]:,.0f}" for one in chosen)
         say(f"  repetition {number + 1}, posts/s: {', '.join(rates)}")
-    return seconds
+    return times
 
 
-def _timed(one: Contender, scale: Scale) -> float:
-    start = time.perf_counter()
+def _timed(one: Contender, scale: Scale) -> Seconds:
+    cpu, start = tree_cpu_seconds(), time.perf_counter()
     one.consume(scale)
-    return time.perf_counter() - start
+    seconds, cpu_then = time.perf_counter() - start, tree_cpu_seconds()
+    return seconds, None if cpu is None or cpu_then is None else cpu_then - cpu
 
 
 def _result(
-    one: Contender, scale: Scale, seconds: list[float], floor_rates: list[float], inputs: Inputs
+    one: Contender, scales: dict[str, Scale], times: dict[str, list[Seconds]], all_posts: int
 ) -> dict[str, Any]:
+    scale, seconds = scales[one.name], [wall for wall, _ in times[one.name]]
     rates = [scale.posts / value for value in seconds]
+    floor_rates = [scales["floor"].posts / wall for wall, _ in times["floor"]]
     ratios = [rate / floor for rate, floor in zip(rates, floor_rates, strict=True)]
     return {
         "name": one.name,
@@ -106,8 +112,9 @@ def _result(
         "starts_from": one.starts_from,
         "note": one.note,
         "posts": scale.posts,
-        "extrapolated": scale.posts < inputs.everything.posts,
+        "extrapolated": scale.posts < all_posts,
         "seconds": seconds,
+        "cpu_seconds": [cpu for _, cpu in times[one.name]],
         "posts_per_second": statistics.median(rates),
         "ratios_to_floor": ratios,
         "ratio_to_floor": statistics.median(ratios),

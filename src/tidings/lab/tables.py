@@ -53,7 +53,7 @@ def _spine(run: record.Record) -> Iterator[str]:
     yield from (f"- {one['label']}: {one['note']}." for one in spine["contenders"] if one["note"])
     yield from (f"- Not run: {name}, as {why}." for name, why in spine["skipped"].items())
     if any(one["extrapolated"] for one in spine["contenders"]):
-        yield "- Whoever would need more than a minute for all posts ran on a sample; posts/s are compared as they are."
+        yield "- Whoever would need too long for all posts ran on a sample; posts/s are compared as they are."
     yield from _verdicts(run, ("Tidings",))
 
 

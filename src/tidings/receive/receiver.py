@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
@@ -25,10 +25,12 @@ class Received:
     """Term numbers of a batch of posts: post i has ``terms[bounds[i, 0]:bounds[i, 1]]``.
 
     Its words in order, then its tags. 0 is a gap no phrase reaches across; gaps are there only if asked for.
+    A post that is not valid UTF-8 has no terms and its place is in `refused`.
     """
 
     terms: NDArray[np.uint32]
     bounds: NDArray[np.uint32]
+    refused: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
 
     def __len__(self) -> int:
         return len(self.bounds)
@@ -59,7 +61,11 @@ class Receiver:
         data, offsets = bytes_of(texts)
         received = self._run(data, offsets)
         with_entities = np.flatnonzero(received.bounds[:, 0] == tokenise.HAS_ENTITY)
-        return self._with_decoded(received, data, offsets, with_entities) if with_entities.size else received
+        if with_entities.size:
+            received = self._with_decoded(received, data, offsets, with_entities)
+        refused = np.flatnonzero(received.bounds[:, 0] == tokenise.NOT_UTF8)
+        received.bounds[refused] = 0
+        return replace(received, refused=refused)
 
     def _with_decoded(
         self, received: Received, data: NDArray[np.uint8], offsets: NDArray[np.int64], rows: NDArray[np.intp]
@@ -67,7 +73,8 @@ class Receiver:
         """Add the rows that hold HTML entities, decoded, behind the others."""
         texts = [_decoded(data[offsets[row] : offsets[row + 1]].tobytes()) for row in rows.tolist()]
         more = self._run(*bytes_of(pa.array(texts, pa.large_binary())))
-        received.bounds[rows] = more.bounds + np.uint32(len(received.terms))
+        moved = more.bounds + np.uint32(len(received.terms))
+        received.bounds[rows] = np.where(more.bounds < tokenise.NOT_UTF8, moved, more.bounds)
         return Received(np.concatenate([received.terms, more.terms]), received.bounds)
 
     def _run(self, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Received:

@@ -28,13 +28,14 @@ from tidings.receive.lexicon import (
     packed,
 )
 
+NOT_UTF8 = np.uint32(0xFFFFFFFE)  # marks, in the bounds, a row that is not valid UTF-8 and has no terms
 HAS_ENTITY = np.uint32(0xFFFFFFFF)  # marks, in the bounds, a row that needs its HTML entities decoded first
 FOLD = np.uint64(
     0x110000
 )  # behind the classes: for every byte its lower case if it is an ASCII letter or digit, else 0
 
-# How a row ends: tokenised, empty because it is not valid UTF-8, or to be decoded first.
-ROW_DONE, ROW_EMPTY, ROW_HAS_ENTITY = 0, 1, 2
+# How a row ends: tokenised, refused, or to be decoded first.
+ROW_DONE, ROW_NOT_UTF8, ROW_HAS_ENTITY = 0, 1, 2
 
 # Places in the state array.
 ROW, USED, KEEP_GAPS, STATE_SIZE = 0, 1, 4, 5  # 2 and 3 are the lexicon's
@@ -255,7 +256,7 @@ def _row(data, at, end, classes, slots, arena, terms, state):  # type: ignore[no
         in_word = False
         if kind == c.SEPARATOR:
             if code == _INVALID and size == 1:  # invalid UTF-8: nothing of this post counts
-                return ROW_EMPTY
+                return ROW_NOT_UTF8
             at += size
         elif kind == c.WORD:
             # an ASCII letter starts nearly every word; others make the run empty and take the second way
@@ -339,8 +340,9 @@ def tokenise(data, offsets, classes, slots, arena, terms, bounds, state):  # typ
         first = state[USED]
         outcome = _row(data, start, end, classes, slots, arena, terms, state)
         bounds[row, _ZERO], bounds[row, _ONE] = uint32(first), uint32(state[USED])
-        if outcome == ROW_HAS_ENTITY:
-            bounds[row, _ZERO], bounds[row, _ONE] = HAS_ENTITY, HAS_ENTITY
+        if outcome != ROW_DONE:
+            mark = HAS_ENTITY if outcome == ROW_HAS_ENTITY else NOT_UTF8
+            bounds[row, _ZERO], bounds[row, _ONE] = mark, mark
         row += _ONE
     state[ROW] = row
     return True
@@ -353,7 +355,7 @@ def settle(terms, bounds, slots, keep_gaps, gaps_after):  # type: ignore[no-unty
     With `gaps_after` (a flag for every term), a gap stays only behind the terms that phrases hold.
     """
     for row in range(uint64(bounds.shape[0])):
-        if bounds[row, uint64(0)] == HAS_ENTITY:
+        if bounds[row, _ZERO] >= NOT_UTF8:
             continue
         base = uint64(bounds[row, uint64(0)])
         used = base

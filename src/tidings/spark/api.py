@@ -77,7 +77,7 @@ def prepare(
     if unique:
         matches = _once_an_id(matches, posts)
     ids = checked.table.column("id")
-    refused = [RejectedSubscription(r.row + 1, ids[r.row].as_py(), r.reason) for r in planned.refused]
+    refused = [RejectedSubscription(int(checked.lines[r.row]), ids[r.row].as_py(), r.reason) for r in planned.refused]
     return Matching(
         matches,
         planned.plan,

@@ -26,7 +26,8 @@ def match_posts(posts: DataFrame, index: Index, ref: IndexRef) -> DataFrame:
     if index.manifest.plan is None:
         matches = received.mapInArrow(stages.match_whole(ref), schema)
     else:
-        arrow_type = to_arrow_type(post_type)
+        time_zone = posts.sparkSession.conf.get("spark.sql.session.timeZone")
+        arrow_type = to_arrow_type(post_type, timezone=time_zone)
         routed_schema = blob.routed_schema(arrow_type, index.manifest.terms, index.manifest.regions)
         routed = received.mapInArrow(stages.route(ref, routed_schema), stages.ROUTED)
         placed = routed.repartitionById(index.manifest.plan.matchers, "matcher")

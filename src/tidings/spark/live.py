@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,6 +55,7 @@ def live_matching(folder: Path, subscriptions: pa.Table, on_batch: OnBatch, work
     checkpoint = work / "checkpoint"
     writer = matches.writeStream.foreachBatch(tell).option("checkpointLocation", str(checkpoint))
     query = writer.trigger(processingTime=_EVERY).start()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own calls the JVM from within an interrupted call
     try:
         yield LiveMatching(query)
     finally:

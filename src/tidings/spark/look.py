@@ -29,7 +29,7 @@ class Look:
 
 def look_at(posts: DataFrame) -> Look:
     """Count the posts and what is wrong with them. Ids are compared only where the posts came with an `id`."""
-    rows = receive._judged(posts).groupBy("reason").count().orderBy(F.desc("count"), "reason").collect()
+    rows = receive.judged(posts).groupBy("reason").count().orderBy(F.desc("count"), "reason").collect()
     reasons = {row["reason"]: int(row["count"]) for row in rows}
     total = sum(reasons.values())
     reasons.pop(None, None)

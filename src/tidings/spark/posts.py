@@ -23,18 +23,18 @@ def usable(posts: DataFrame) -> DataFrame:
     then match nothing; `rejected` says why.
     """
     _check_columns(posts)
-    return posts.select(*(column.alias(name) for name, column in _columns(posts).items()))
+    readable = posts.where(F.col(CORRUPT).isNull()) if CORRUPT in posts.columns else posts
+    return readable.select(*(column.alias(name) for name, column in _columns(posts).items()))
 
 
 def accepted(posts: DataFrame) -> DataFrame:
     """The posts that can be matched, as `usable` gives them; all others are in `rejected`."""
-    judged = _judged(posts)
-    return judged.where(F.col("reason").isNull()).select(*_columns(posts))
+    return judged(posts).where(F.col("reason").isNull()).select(*_columns(posts))
 
 
 def rejected(posts: DataFrame) -> DataFrame:
     """The posts that cannot be matched: `post_id`, `reason` and the beginning of the `text`."""
-    bad = _judged(posts).where(F.col("reason").isNotNull())
+    bad = judged(posts).where(F.col("reason").isNotNull())
     shown = F.coalesce(F.col("text"), F.col(CORRUPT)) if CORRUPT in posts.columns else F.col("text")
     return bad.select(
         F.col("id").alias("post_id"), "reason", F.substring(F.make_valid_utf8(shown), 1, 200).alias("text")
@@ -46,7 +46,7 @@ def id_type(posts: DataFrame) -> T.DataType:
     return posts.schema["id"].dataType if "id" in posts.columns else T.StringType()
 
 
-def _judged(posts: DataFrame) -> DataFrame:
+def judged(posts: DataFrame) -> DataFrame:
     """The posts with their columns in the types matching needs, and a `reason` for those that cannot be used."""
     _check_columns(posts)
     kept = [CORRUPT] if CORRUPT in posts.columns else []
@@ -57,7 +57,7 @@ def _judged(posts: DataFrame) -> DataFrame:
 def _columns(posts: DataFrame) -> dict[str, Column]:
     columns = {"id": _id(posts), "text": F.col("text").cast("string")}
     if "title" in posts.columns:
-        columns["title"] = F.col("title").cast("string")
+        columns["title"] = F.make_valid_utf8(F.col("title").cast("string"))
     if "tags" in posts.columns:
         columns["tags"] = _tags(posts.schema["tags"].dataType)
     if "lat" in posts.columns and "lon" in posts.columns:
@@ -91,13 +91,15 @@ def _id(posts: DataFrame) -> Column:
 
 def _tags(kind: T.DataType) -> Column:
     if isinstance(kind, T.ArrayType):
-        return F.col("tags").cast("array<string>")
-    return F.split(F.trim(F.col("tags").cast("string")), r"[\s,;]+")
+        return F.transform(F.col("tags").cast("array<string>"), F.make_valid_utf8)
+    return F.split(F.trim(F.make_valid_utf8(F.col("tags").cast("string"))), r"[\s,;]+")
 
 
 def _number(name: str) -> Column:
+    """A coordinate: null where there is none, infinite (which is nowhere) where it is not a number."""
     value = F.col(name).try_cast("double")
-    return F.when(F.isnan(value), None).otherwise(value)
+    missing = F.col(name).isNull() | F.isnan(value) | (F.trim(F.col(name).cast("string")) == "")
+    return F.when(missing, None).otherwise(F.coalesce(value, F.lit(float("inf"))))
 
 
 def _reason(posts: DataFrame) -> Column:
@@ -112,8 +114,6 @@ def _reason(posts: DataFrame) -> Column:
     reason = reason.when(_id(posts).isNull(), F.lit("no id"))
     if "lat" in posts.columns:
         for name, limit in (("lat", 90), ("lon", 180)):
-            given = F.col(name).isNotNull() & (F.trim(F.col(name).cast("string")) != "")
-            reason = reason.when(given & F.col(name).try_cast("double").isNull(), F.lit(f"{name} is not a number"))
-            beyond = F.abs(_number(name)) > limit
-            reason = reason.when(beyond, F.lit(f"{name} is not between -{limit} and {limit}"))
+            reason = reason.when(_number(name) == float("inf"), F.lit(f"{name} is not a number"))
+            reason = reason.when(F.abs(_number(name)) > limit, F.lit(f"{name} is not between -{limit} and {limit}"))
     return reason

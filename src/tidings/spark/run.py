@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -157,7 +158,11 @@ def _started(master: str | None) -> Iterator[SparkSession]:
     except Exception as error:
         where = f" on {master}" if master else ""
         raise InputError(f"Spark could not be started{where}; its log says why: {LOG_FILE}") from error
+    # Spark's own handler calls the JVM from within the call that is interrupted, which ends in a page of traceback
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield spark
     finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the second Ctrl-C of an impatient user must not spoil this
         spark.stop()
+        signal.signal(signal.SIGINT, signal.default_int_handler)

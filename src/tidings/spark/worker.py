@@ -71,7 +71,7 @@ class OpenIndex:
         """The terms and positions of posts; one that is unfit has neither, so that nothing matches it."""
         where = positions(batch)
         received = self.receiver.receive(searchable(batch))
-        bad = unfit(batch, where)
+        bad = np.union1d(unfit(batch, where), received.refused)
         received.bounds[bad] = 0
         where[bad] = np.nan
         return received, where

@@ -1,0 +1,125 @@
+"""A wrong command line gets one clear sentence and exit code 2, before Spark is even loaded."""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tidings
+from tidings.cli.main import run
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A folder with everything right in it, and some things wrong."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "posts.jsonl").write_text('{"text": "storm"}\n')
+    (tmp_path / "subs.txt").write_text("storm\n")
+    (tmp_path / "there.csv").write_text("old\n")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "mixed").mkdir()
+    (tmp_path / "mixed" / "a.csv").write_text("text\n")
+    (tmp_path / "mixed" / "b.jsonl").write_text("{}\n")
+    (tmp_path / "no-text.csv").write_text("id,body\n1,storm\n")
+    (tmp_path / "junk.parquet").write_text("this is not Parquet at all")
+    (tmp_path / "subs.csv").write_text("name,query\n1,storm\n")
+    pq.write_table(pa.table({"text": [1, 2]}), tmp_path / "numbers.parquet")
+    return tmp_path
+
+
+RIGHT = {"posts": "posts.jsonl", "--subscriptions": "subs.txt", "--out": "out"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"posts": "nowhere.jsonl"}, "nowhere.jsonl: there is no such file or directory."),
+        ({"posts": "*.pq"}, "*.pq: no file matches this pattern."),
+        ({"posts": "empty"}, "empty: this directory is empty"),
+        ({"posts": "mixed"}, "several formats, CSV (mixed/a.csv) and JSON Lines (mixed/b.jsonl)"),
+        ({"posts": "subs.txt"}, "subs.txt: its name does not tell its format"),
+        ({"posts": "no-text.csv"}, "no-text.csv: posts need a column `text`; the columns found are: 'id', 'body'."),
+        ({"posts": "junk.parquet"}, "junk.parquet: this cannot be read as Parquet"),
+        ({"posts": "numbers.parquet"}, "numbers.parquet: the column `text` holds int64, not text."),
+        ({"posts": "s3://bucket/posts"}, "files of this machine"),
+        ({"--subscriptions": "nowhere.txt"}, "nowhere.txt: there is no such file."),
+        ({"--subscriptions": "subs.csv"}, "subs.csv: the header has no column `id`"),
+        ({"--out": "there.csv"}, "there.csv: this exists already; choose another OUT or add --overwrite."),
+        ({"--out": "no/such/folder/out"}, "there is no such directory"),
+        ({"--out": "out.csv.gz"}, "OUT cannot be compressed"),
+        ({"--out": "subs.txt", "--overwrite": None}, "OUT would replace subs.txt"),
+        ({"--plan": "clever"}, "'clever' is not one of 'auto', 'replicated', 'partitioned'"),
+        ({"--matchers": "0"}, "between 1 and 1,024; 0 was given"),
+        ({"--matchers": "5000"}, "between 1 and 1,024; 5,000 was given"),
+        ({"--matchers": "many"}, "valid integer"),
+        ({"--partitioner": "clever"}, "no partitioner called 'clever'; choose one of: hash."),
+        ({"--master": "nonsense"}, "this is no Spark master"),
+        ({"--master": "local[0]"}, "this is no Spark master"),
+        ({"--master": "spark://localhost:1"}, "nothing answers there"),
+        ({"--plann": "auto"}, "--plan"),
+    ],
+)
+def test_each_mistake_is_named(files, capsys, changed, sentence):
+    given = {**RIGHT, **changed}
+    options = [part for name, value in given.items() if name != "posts" for part in (name, value) if part is not None]
+    before = sorted(files.rglob("*"))
+    code = run(["match", given["posts"], *options])
+    printed = capsys.readouterr()
+    assert (code, printed.out, printed.err.count("\n")) == (2, "", 1), printed.err
+    assert printed.err.startswith("tidings: ")
+    assert sentence in printed.err
+    assert sorted(files.rglob("*")) == before
+
+
+def test_a_folder_that_may_not_be_written_is_refused(files, capsys, monkeypatch):
+    monkeypatch.setattr("os.access", lambda path, mode: not mode & os.W_OK)  # root may write everywhere
+    assert run(["match", "posts.jsonl", "-s", "subs.txt", "-o", "out"]) == 2
+    assert "no permission to write" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["mach"], ["match"], ["match", "posts"], ["--verison"]])
+def test_typos_and_missing_parts_get_one_line(capsys, arguments):
+    assert run(arguments) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert "--help" in printed.err
+
+
+def test_a_mistyped_command_is_guessed(capsys):
+    run(["explian"])
+    assert "Did you mean 'explain'?" in capsys.readouterr().err
+
+
+def test_the_version_is_told(capsys):
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"tidings {tidings.__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["match", "--help"], ["explain", "--help"], ["demo", "--help"]])
+def test_help_teaches_with_examples(capsys, arguments):
+    assert run(arguments) == 0
+    out = capsys.readouterr().out
+    assert "tidings demo" in out if len(arguments) < 2 else "Examples" in out
+
+
+def test_the_unexpected_is_one_sentence_and_a_traceback_only_if_asked_for(capsys, monkeypatch):
+    monkeypatch.setattr("tidings.cli.match.check_master", lambda master: 1 / 0)
+    arguments = ["match", "posts", "-s", "subs", "-o", "out"]
+    assert run(arguments) == 1
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "ZeroDivisionError: division by zero" in err
+    assert run([*arguments, "--debug"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_the_sample_can_be_written(tmp_path, capsys):
+    assert run(["demo", "--write", str(tmp_path / "sample")]) == 0
+    assert len((tmp_path / "sample" / "posts.jsonl").read_text().splitlines()) == 20_000
+    assert "storm" in (tmp_path / "sample" / "subscriptions.txt").read_text()
+    (tmp_path / "file").write_text("")
+    assert run(["demo", "--write", str(tmp_path / "file")]) == 1
+    assert "could not be written" in capsys.readouterr().err

@@ -1,0 +1,266 @@
+"""`tidings match` on real files: every format in and out, what is rejected, what is refused, how it ends."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.cli.runs import TIDINGS, environment, several, tidings
+
+from tidings.lab.generate import DEMO_QUERIES, generate_posts
+from tidings.match.scan import scan
+from tidings.query.parse import parse
+
+QUERIES = list(DEMO_QUERIES.values())
+POSTS = generate_posts(400, seed=5)
+KEYS = {
+    "posts", "subscriptions", "matches", "rejected_posts", "rejected_subscriptions", "reasons", "duplicate_posts", "plan",
+    "why", "matchers", "index_version", "seconds", "posts_per_second", "out", "rejected_file",
+}  # fmt: skip
+ODD_POSTS = r"""
+{"id": "007", "text": "a storm hits the city"}
+{"id": "008", "text": "quiet", "tags": ["storm", "sea"]}
+{"id": "007", "text": "the storm again"}
+{"id": "009", "id": "010", "text": "storm, with a key twice"}
+{"id": "a,\"b\"", "text": "storm", "Text": "another field"}
+{"id": "011", "text": null}
+{"id": "012", "text": "storm", "lat": 91, "lon": 0}
+not JSON: storm
+{"text": "storm without an id"}
+"""
+ODD_SUBSCRIPTIONS = 'id,query\n001,storm\n002,"a (b"\n001,rain\n003,#sea\n'
+COMMANDS = {
+    "parquet": ["posts.parquet", "--subscriptions", "subs.txt", "--out", "m.parquet"],
+    "json": ["posts.jsonl.gz", "--subscriptions", "subs.jsonl", "--out", "m.jsonl", "--plan", "partitioned"],
+    "csv": ["csv", "--subscriptions", "subs.csv", "--out", "m.csv"],
+    "glob": ["csv/*.csv", "--subscriptions", "subs.parquet", "--out", "m.csv", "--overwrite", "--matchers", "3"],
+    "odd": ["odd.jsonl", "--subscriptions", "odd.csv", "--out", "odd-matches.csv"],
+    "csv-odd": ["odd-posts.csv", "--subscriptions", "odd.csv", "--out", "odd-csv.jsonl"],
+    "binary": ["binary.parquet", "--subscriptions", "subs.txt", "--out", "binary"],
+    "none": ["empty.jsonl", "--subscriptions", "subs.txt", "--out", "none.csv"],
+    "junk": ["junk.jsonl", "--subscriptions", "subs.txt", "--out", "junk.csv"],
+    "no text": ["no-text.jsonl", "--subscriptions", "subs.txt", "--out", "no-text.csv"],
+    "cut": ["cut.jsonl.gz", "--subscriptions", "subs.txt", "--out", "cut.csv"],
+    "damaged": ["damaged.parquet", "--subscriptions", "subs.txt", "--out", "damaged.csv"],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """The same posts and subscriptions in every format, and some odd ones."""
+    folder = tmp_path_factory.mktemp("match")
+    rows = [{**row, "time": row["time"].isoformat()} for row in POSTS.to_pylist()]
+    pq.write_table(POSTS, folder / "posts.parquet")
+    with gzip.open(folder / "posts.jsonl.gz", "wt") as out:
+        out.writelines(json.dumps({k: v for k, v in row.items() if v is not None}) + "\n" for row in rows)
+    (folder / "csv").mkdir()
+    write_csv(folder / "csv" / "1.csv", rows[:250], POSTS.column_names)
+    write_csv(folder / "csv" / "2.csv", rows[250:], POSTS.column_names[::-1])  # another order of columns
+    named = [{"id": number, "query": query} for number, query in enumerate(QUERIES, 1)]
+    (folder / "subs.txt").write_text("\n".join(QUERIES))
+    (folder / "subs.jsonl").write_text("".join(json.dumps(one) + "\n" for one in named))
+    write_csv(folder / "subs.csv", named, ["id", "query"])
+    pq.write_table(pa.Table.from_pylist(named), folder / "subs.parquet")
+    write_odd(folder)
+    return folder
+
+
+def write_odd(folder: Path) -> None:
+    (folder / "odd.jsonl").write_text(ODD_POSTS.strip() + "\n")
+    (folder / "odd.csv").write_text(ODD_SUBSCRIPTIONS)
+    (folder / "odd-posts.csv").write_bytes(
+        b'\xef\xbb\xbfid,text,lat,lon\r\n007,"a ""big""\r\nstorm",,\r\n08,storm,x,1\r\n9,storm\r\n10, storm ,1,1\r\n'
+    )
+    text = pa.array([b"storm", b"bad \xff storm", b"x" * 1_100_000], pa.binary())
+    times = pa.array([1, 2, 3], pa.timestamp("ns"))  # as pandas writes them
+    pq.write_table(pa.table({"id": pa.array([1, 2, 2**64 - 1], pa.uint64()), "text": text, "time": times}),
+                   folder / "binary.parquet")  # fmt: skip
+    (folder / "empty.jsonl").write_text("")
+    (folder / "junk.jsonl").write_text("storm\nrain\n")
+    (folder / "no-text.jsonl").write_text('{"id": 1, "body": "storm"}\n')
+    content = (folder / "posts.jsonl.gz").read_bytes()
+    (folder / "cut.jsonl.gz").write_bytes(content[: len(content) // 2])
+    damaged = bytearray((folder / "posts.parquet").read_bytes())
+    damaged[len(damaged) // 4 : len(damaged) // 2] = bytes(len(damaged) // 2 - len(damaged) // 4)
+    (folder / "damaged.parquet").write_bytes(damaged)
+
+
+def write_csv(file: Path, rows: list[dict], names: list[str]) -> None:
+    with file.open("w", newline="") as out:
+        writer = csv.DictWriter(out, names, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@pytest.fixture(scope="module")
+def results(folder):
+    """All commands, run one after the other in one process."""
+    done = several([["match", *arguments, "--json"] for arguments in COMMANDS.values()], folder)
+    return dict(zip(COMMANDS, done, strict=True))
+
+
+@pytest.fixture(scope="module")
+def expected():
+    places = zip(*(POSTS[name].to_pylist() for name in ("text", "lat", "lon")), strict=True)
+    ids = POSTS["id"].to_pylist()
+    return sorted((subscription + 1, ids[post]) for subscription, post in scan(places, [parse(q) for q in QUERIES]))
+
+
+def read_csv(file: Path) -> list[tuple[str, str]]:
+    with file.open(newline="") as content:
+        header, *rows = csv.reader(content)
+    assert header == ["subscription_id", "post_id", "index_version"]
+    assert {row[2] for row in rows} <= {"1"}
+    return sorted((row[0], row[1]) for row in rows)
+
+
+def read_lines(file: Path) -> list[dict]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_parquet_in_and_out_gives_the_matches_of_the_scan(folder, results, expected):
+    table = pq.read_table(folder / "m.parquet")
+    assert table.schema.names == ["subscription_id", "post_id", "index_version"]
+    assert {str(kind) for kind in table.schema.types} == {"int64"}
+    assert sorted(zip(*(table[name].to_pylist() for name in table.schema.names[:2]), strict=True)) == expected
+    assert results["parquet"].summary["matches"] == len(expected) > 20
+
+
+def test_zipped_json_lines_in_and_json_lines_out_give_the_same(folder, results, expected):
+    assert results["json"].summary["plan"] == "partitioned"
+    found = read_lines(folder / "m.jsonl")
+    assert sorted((one["subscription_id"], one["post_id"]) for one in found) == expected
+
+
+def test_csv_in_and_out_gives_the_same_with_ids_as_text(folder, results, expected):
+    wanted = sorted((str(subscription), str(post)) for subscription, post in expected)
+    assert results["csv"].summary["matches"] == results["glob"].summary["matches"] == len(wanted)
+    assert read_csv(folder / "m.csv") == wanted  # as replaced by the run with the glob
+
+
+def test_the_summary_has_the_keys_it_promises(results):
+    summary = results["parquet"].summary
+    assert set(summary) == KEYS
+    assert summary["posts"] == 400
+    assert summary["subscriptions"] == len(QUERIES)
+    assert summary["reasons"] == {"posts": {}, "subscriptions": {}}
+    assert summary["rejected_file"] is None
+    assert summary["posts_per_second"] > 0
+
+
+def test_ids_keep_their_value_and_shared_ones_count_once(folder, results):
+    found = read_csv(folder / "odd-matches.csv")
+    generated = [post for _, post in found if len(post) == 32]
+    assert len(generated) == 1
+    wanted = [("001", post) for post in ("007", "008", "010", 'a,"b"', *generated)]
+    assert found == sorted([*wanted, ("003", "008")])
+    assert results["odd"].summary["duplicate_posts"] == 1
+
+
+def test_what_is_rejected_is_counted_by_reason_and_listed(folder, results):
+    summary = results["odd"].summary
+    reasons = summary["reasons"]
+    assert summary["posts"] == 9
+    assert reasons["posts"] == {"lat is not between -90 and 90": 1, "no text": 1, "the line cannot be read": 1}
+    assert summary["rejected_posts"] == 3
+    assert summary["rejected_subscriptions"] == sum(reasons["subscriptions"].values()) == 2
+    assert summary["rejected_file"] == "odd-matches.csv.rejected.jsonl"
+    listed = read_lines(folder / summary["rejected_file"])
+    assert [(one["kind"], one["id"], one["line"]) for one in listed if one["kind"] == "subscription"] == [
+        ("subscription", "002", 3), ("subscription", "001", 4),
+    ]  # fmt: skip
+    assert {(one["id"], one["text"]) for one in listed if one["kind"] == "post"} >= {("011", None), ("012", "storm")}
+    assert any(one["text"] == "not JSON: storm" for one in listed)
+
+
+def test_csv_is_read_by_its_standard_and_bad_rows_are_set_aside(folder, results):
+    summary = results["csv-odd"].summary
+    assert summary["reasons"]["posts"] == {"lat is not a number": 1, "the line cannot be read": 1}
+    found = read_lines(folder / "odd-csv.jsonl")
+    assert sorted((one["subscription_id"], one["post_id"]) for one in found) == [("001", "007"), ("001", "10")]
+
+
+def test_binary_enormous_and_invalid_texts_are_told_apart(folder, results):
+    summary = results["binary"].summary
+    assert summary["reasons"]["posts"] == {"text is not valid UTF-8": 1, "text longer than 1,048,576 bytes": 1}
+    assert pq.read_table(folder / "binary")["post_id"].to_pylist() == [1]
+
+
+def test_no_posts_are_no_matches(folder, results):
+    assert results["none"].summary["posts"] == 0
+    assert (folder / "none.csv").read_text() == "subscription_id,post_id,index_version\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("junk", "junk.jsonl: none of the 2 lines is a JSON object."),
+        ("no text", "Posts need a field `text`; the fields found are: 'body', 'id'."),
+        ("cut", "cut.jsonl.gz: this file is damaged and cannot be read"),
+        ("damaged", "damaged.parquet: this file is damaged and cannot be read"),
+    ],
+)
+def test_files_that_cannot_be_used_are_named(folder, results, name, sentence):
+    result = results[name]
+    assert (result.code, result.out) == (2, "")
+    assert sentence in result.err
+    assert not list(folder.glob(f"{name}.csv*"))
+
+
+def test_nothing_of_the_work_is_left_behind(folder, results):
+    assert not list(folder.glob(".*"))
+
+
+def test_people_get_progress_and_a_summary(folder):
+    result = tidings("match", "odd.jsonl", "-s", "odd.csv", "-o", "shown.csv", folder=folder)
+    assert result.code == 0, result.err
+    told = result.err.splitlines()
+    assert told[0] == "tidings: starting Spark"
+    assert "tidings: matching" in told
+    assert all(line.startswith("tidings: ") for line in told), "Spark keeps quiet"
+    for line in ("9, of which 3 rejected", "1 × no text", "1 repeat an id", "posts/s", "shown.csv.rejected.jsonl"):
+        assert line in result.out
+    assert "replicated: " in result.out
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="a small disk of its own needs unshare")
+def test_a_full_disk_is_one_sentence_and_nothing_is_left(folder):
+    posts = pa.table({"id": pa.array(range(60_000)), "text": ["storm"] * 60_000})
+    pq.write_table(posts, folder / "many.parquet")
+    (folder / "disk").mkdir()
+    script = 'mount -t tmpfs -o size=64k tmpfs disk && "$@"; code=$?; ls -A disk; exit $code'
+    command = ("unshare", "-rm", "sh", "-c", script, "sh", *TIDINGS)
+    if subprocess.run([*command[:4], "mount -t tmpfs tmpfs disk"], cwd=folder, capture_output=True).returncode:
+        pytest.skip("this machine does not let us mount a small disk")
+    arguments = ("match", "many.parquet", "-s", "subs.txt", "-o", "disk/out.jsonl", "--json")
+    result = tidings(*arguments, folder=folder, command=command)
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith("tidings: disk/out.jsonl: there is no space left to write it")
+    assert result.err.count("\n") == 1
+
+
+def test_an_interrupt_leaves_nothing_behind(folder):
+    arguments = ["match", "posts.parquet", "-s", "subs.txt", "-o", "interrupted"]
+    process = subprocess.Popen(
+        [*TIDINGS, *arguments], cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stderr is not None
+    told = next((line for line in process.stderr if "matching" in line or "wrong" in line), "")
+    assert told == "tidings: matching\n"
+    time.sleep(0.5)
+    os.kill(process.pid, signal.SIGINT)
+    rest = process.stderr.read()
+    assert process.wait(60) == 130
+    assert rest == "tidings: interrupted; nothing half-written was left behind.\n"
+    assert not list(folder.glob("*interrupted*"))
+    assert not list(folder.glob(".*interrupted*"))
