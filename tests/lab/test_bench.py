@@ -106,14 +106,14 @@ def test_the_loop_in_c_finds_what_numba_finds(tmp_path: Path, posts: Posts, subs
 
 
 def test_contenders_agree_and_are_measured(tmp_path: Path, posts: Posts, subscriptions: Subscriptions) -> None:
-    spine = measure_spine(tmp_path / "inputs", posts, subscriptions, 2, 1_000, _quiet)
+    spine = measure_spine(tmp_path / "inputs", posts, subscriptions, 1, 500, _quiet)
     names = [one["name"] for one in spine["contenders"]]
     assert names[:4] == ["floor", "tidings-replicated", "tidings-partitioned", "spark-sql"]
     assert {*names, *spine["skipped"]} == set(bench.CONTENDERS)
     assert spine["agreed"]["matches"] > 0
     assert spine["agreed"]["contenders"] == names[1:]
     assert spine["queries_beyond_words"] == 3
-    assert all(len(one["seconds"]) == 2 and one["posts_per_second"] > 0 for one in spine["contenders"])
+    assert all(len(one["seconds"]) == 1 and one["posts_per_second"] > 0 for one in spine["contenders"])
     assert {bar.name.split(",")[0] for bar in bars({"spine": spine})} == {"Tidings partitioned", "Tidings replicated"}
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.status import Status
 from rich.table import Table
 from rich.text import Text
@@ -69,7 +70,7 @@ class DemoScreen:
         self.counts.update(name for name, _ in matches)
         chosen = _varied(matches)
         for name, post in chosen:
-            self._console.print(self._match(name, self._posts[post - 1]))
+            self._show_match(name, self._posts[post - 1])
         if more := len(matches) - len(chosen):
             self._console.print(Text(f"  … and {more} more", "dim"))
 
@@ -95,12 +96,12 @@ class DemoScreen:
         for line in _next_steps(_command()):
             self._console.print(Text(f"  {line}"), soft_wrap=True)
 
-    def _match(self, name: str, post: dict[str, Any]) -> Text:
-        query = self._queries[name]
-        head = Text.assemble((name, f"bold {self._colour(name)}"), ("  " + query, "dim"))
-        author = Text(f"@{post['author']}  ", "dim") if "author" in post else Text()
-        body = marked(query, post["text"], post.get("lat"), post.get("lon"), f"bold reverse {self._colour(name)}")
-        return Text.assemble(head, "\n    ", author, body)
+    def _show_match(self, name: str, post: dict[str, Any]) -> None:
+        query, colour = self._queries[name], self._colour(name)
+        author = f"@{post['author']}  " if "author" in post else ""
+        body = marked(query, post["text"], post.get("lat"), post.get("lon"), f"bold reverse {colour}")
+        self._console.print(Text.assemble((name, f"bold {colour}"), ("  " + query, "dim")))
+        self._console.print(Padding(Text.assemble((author, "dim"), body), (0, 0, 0, 4), expand=False))
 
     def _colour(self, name: str) -> str:
         return _COLOURS[self._names.index(name) % len(_COLOURS)]

@@ -51,8 +51,10 @@ def draw_spine(run: record.Record, path: Path) -> Path:
         axes.set_yticks(range(len(rows)), [one["label"] for one in rows])
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
-        axes.set_xlim(0, max(1.0, *(one["ratio_to_floor"] for one in rows)) * 1.22)
-        axes.set_xlabel("posts/s as a share of the floor (median of the repetitions; dots: each of them)")
+        longest = max(1.0, *(one["ratio_to_floor"] for one in rows))
+        axes.set_xlim(0, longest * 1.32)
+        axes.set_xticks([tick / 5 for tick in range(int(longest * 5) + 1)])
+        axes.set_xlabel("share of the floor's posts/s (bar: median, dots: every repetition)", loc="left")
         subscriptions = spine["subscriptions"]["subscriptions"]
         axes.set_title(
             f"{spine['posts']:,} posts against {subscriptions:,} subscriptions on {spine['cores']} cores",
@@ -93,8 +95,8 @@ def draw_growth(run: record.Record, path: Path) -> Path:
     with plt.rc_context(_STYLE):
         figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
         speeds = [one["posts_per_second"] for one in rows]
-        _line(left, counts, speeds, [thousands(speed) for speed in speeds])
         left.set_yscale("log")
+        _line(left, counts, speeds, [thousands(speed) for speed in speeds])
         left.set_ylim(min(speeds) / 2.5, max(speeds) * 3)
         left.set_title("posts/s, one core, pre-tokenised", loc="left", fontsize=12)
         sizes = [one["bytes_per_subscription"] for one in rows]
@@ -109,7 +111,7 @@ def draw_growth(run: record.Record, path: Path) -> Path:
 def _line(axes: Any, counts: list[int], values: list[float], labels: list[str]) -> None:
     axes.plot(counts, values, "o-", color=_OURS, linewidth=2, markersize=6)
     axes.set_xscale("log")
-    axes.set_xlim(counts[0] / 2, counts[-1] * 2.2)
+    axes.set_xlim(counts[0] / 2, counts[-1] * 5)
     axes.set_xticks(counts, [thousands(count) for count in counts])
     axes.minorticks_off()
     axes.set_xlabel("subscriptions")
@@ -117,18 +119,18 @@ def _line(axes: Any, counts: list[int], values: list[float], labels: list[str]) 
     axes.set_axisbelow(True)
     axes.yaxis.set_major_formatter(lambda value, _: thousands(value))
     for count, value, label in zip(counts, values, labels, strict=True):
-        axes.annotate(label, (count, value), (0, 9), textcoords="offset points", ha="center", fontsize=10)
+        axes.annotate(label, (count, value), (6, 6), textcoords="offset points", fontsize=10)
 
 
 def thousands(value: float) -> str:
     """A number as a person reads it: 950, 12 K, 0.34 M, 10 M."""
     if value >= 9.5e6:
         return f"{value / 1e6:.0f} M"
-    if value >= 1e5 and value % 1e5:
+    if value >= 99_500 and value != 100_000:
         return f"{value / 1e6:.2g} M"
-    if value >= 1e6:
-        return f"{value / 1e6:g} M"
-    return f"{value / 1e3:.3g} K" if value >= 1000 else f"{value:.0f}"
+    if value == 100_000:
+        return "100 K"
+    return f"{value / 1e3:.2g} K" if value >= 1000 else f"{value:.0f}"
 
 
 def _pyplot() -> Any:

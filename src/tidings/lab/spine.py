@@ -17,8 +17,8 @@ from tidings.lab.inputs import Inputs, Scale, write_inputs
 
 Say = Callable[[str], None]
 Seconds = tuple[float, float | None]  # by the wall, and of the processor over all processes
-# Whoever would need longer for all posts runs on the sample, and its posts/s are compared. Spark ends Python workers that
-# were idle for a minute, so contenders without them must not keep the others waiting that long.
+# Whoever would need longer for all posts runs on the sample, and its posts/s are compared. Spark ends Python workers
+# that were idle for a minute, so contenders without them must not keep the others waiting that long.
 LONGEST_SECONDS = 25.0
 
 

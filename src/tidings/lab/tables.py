@@ -155,6 +155,7 @@ def _origin(path: Path, run: record.Record) -> str:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     yield "| " + " | ".join(head) + " |"
-    yield "|" + "|".join("---" if at == 0 else "---:" for at in range(len(head))) + "|"
+    is_number = [any(row[at][:1].isdigit() for row in rows) for at in range(len(head))]
+    yield "|" + "|".join("---:" if right and at > 0 else "---" for at, right in enumerate(is_number)) + "|"
     for row in rows:
         yield "| " + " | ".join(row) + " |"
