@@ -1,4 +1,4 @@
-"""Posts and subscriptions as hypothesis draws them: few words, so that much is shared, and all that the language has."""
+"""Posts and subscriptions as hypothesis draws them: few words, so that much is shared, and all the language has."""
 
 from __future__ import annotations
 

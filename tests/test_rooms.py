@@ -24,9 +24,8 @@ def imports(source: str) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module
-        elif isinstance(node, ast.Call) and _called(node) in ("import_module", "__import__") and node.args:
-            if isinstance(node.args[0], ast.Constant):
-                yield str(node.args[0].value)
+        elif isinstance(node, ast.Call) and _called(node) in ("import_module", "__import__"):
+            yield from (str(name.value) for name in node.args[:1] if isinstance(name, ast.Constant))
 
 
 def _called(call: ast.Call) -> str:
@@ -49,8 +48,9 @@ def test_a_room_imports_only_what_is_its_own(module):
 
 def test_no_room_but_the_edges_and_the_lab_reaches_for_spark():
     edges = {"__init__.py", "spark", "cli", "web", "lab", "deliver", "correlate"}
+    callable_room = Path("match/__init__.py")  # `tidings.match` is the room and the function users call
     for module in MODULES:
-        if module.parts[0] not in edges:
+        if module.parts[0] not in edges and module != callable_room:
             reached = [
                 name for name in imports((HOUSE / module).read_text("utf-8")) if name.startswith("tidings.spark")
             ]

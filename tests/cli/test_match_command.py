@@ -24,8 +24,8 @@ from tidings.query.parse import parse
 QUERIES = list(DEMO_QUERIES.values())
 POSTS = generate_posts(400, seed=5)
 KEYS = {
-    "posts", "subscriptions", "matches", "rejected_posts", "rejected_subscriptions", "reasons", "duplicate_posts", "plan",
-    "why", "matchers", "index_version", "seconds", "posts_per_second", "out", "rejected_file",
+    "posts", "subscriptions", "matches", "rejected_posts", "rejected_subscriptions", "reasons", "duplicate_posts",
+    "plan", "why", "matchers", "index_version", "seconds", "posts_per_second", "out", "rejected_file",
 }  # fmt: skip
 ODD_POSTS = r"""
 {"id": "007", "text": "a storm hits the city"}

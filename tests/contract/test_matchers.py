@@ -1,4 +1,4 @@
-"""Every matcher, every plan, any number of matchers, any batch size: exactly the matches of the brute force, each once."""
+"""Every matcher, every plan, any number of matchers, any batch size: exactly the brute force's matches, each once."""
 
 from __future__ import annotations
 

@@ -22,6 +22,12 @@ def write_parts(folder: Path, *parts: bytes) -> None:
         (folder / f".part-{number:05d}.csv.crc").write_bytes(b"crc")
 
 
+def interrupted(output: Output) -> None:
+    with output.staged() as staging:
+        write_parts(staging.parts, b"1,a,1\n")
+        raise KeyboardInterrupt
+
+
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
@@ -54,9 +60,8 @@ def test_rejected_rows_are_published_beside_it_and_old_ones_go(tmp_path):
 
 def test_nothing_is_left_of_a_run_that_failed_and_the_old_result_stays(tmp_path):
     (tmp_path / "m.csv").write_text("old")
-    with pytest.raises(KeyboardInterrupt), Output(tmp_path / "m.csv", overwrite=True).staged() as staging:
-        write_parts(staging.parts, b"1,a,1\n")
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(Output(tmp_path / "m.csv", overwrite=True))
     assert names(tmp_path) == ["m.csv"]
     assert (tmp_path / "m.csv").read_text() == "old"
 

@@ -11,7 +11,8 @@ from tests.spark.conftest import run_python
 PROGRAM = """
 import tidings
 {session}
-posts = spark.createDataFrame([(1, "cats and dogs"), (2, "a white house"), (3, None), (4, "the cat")], "id int, text string").repartition(3)
+said = [(1, "cats and dogs"), (2, "a white house"), (3, None), (4, "the cat")]
+posts = spark.createDataFrame(said, "id int, text string").repartition(3)
 queries = [("a", "cat OR dog OR lynx OR bird"), ("b", '"white house"'), ("c", "(bad"), ("d", "the cat")]
 subscriptions = spark.createDataFrame(queries, "id string, query string")
 wanted = [("a", 1), ("a", 4), ("b", 2), ("d", 1), ("d", 4)]
@@ -35,35 +36,26 @@ def test_a_session_of_tidings_says_nothing_on_the_screen():
     assert told.stderr == ""
 
 
-def test_a_session_of_the_users_own_works():
-    session = """
-from pyspark.sql import SparkSession
-spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-"""
-    run_python(program(session), PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable)
-
-
-def test_the_running_session_is_used():
+def test_a_session_of_the_users_own_is_used_and_works():
     session = """
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 assert tidings.session() is spark
 """
-    run_python(program(session), PYSPARK_PYTHON=sys.executable)
+    run_python(program(session), PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable)
 
 
 def test_the_index_reaches_real_executors():
-    """Executors of their own, each in its own process and working directory, with the driver's index out of reach."""
-    after = """
-where = spark.range(8, numPartitions=8).mapInArrow(lambda batches: batches, "id long").rdd.getNumPartitions()
-assert spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() == 3, "a driver and two executors"
+    """Executors in processes of their own get it through Spark's files, not from the driver's disk."""
+    session = """
+from tidings.spark import api
+shipped, ship = [], api.ship
+api.ship = lambda *arguments: shipped.append(ship(*arguments)) or shipped[-1]
+spark = tidings.session("local-cluster[2,1,1024]", {"spark.executor.memory": "1g", "spark.sql.shuffle.partitions": "4"})
 """
-    settings = '{"spark.executor.memory": "1g", "spark.sql.shuffle.partitions": "4"}'
-    session = f"""
-import tidings.spark.ship
-shipped = []
-ship = tidings.spark.ship.ship
-spark = tidings.session("local-cluster[2,1,1024]", {settings})
+    after = """
+assert [reference.shipped for reference in shipped] == [True, True]
+assert spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() == 3, "a driver and two executors"
 """
     run_python(program(session, after))
 

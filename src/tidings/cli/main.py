@@ -9,6 +9,7 @@ import logging
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
@@ -112,7 +113,9 @@ def _terminated(number: int, frame: FrameType | None) -> None:
 def main() -> None:
     """The entry point."""
     signal.signal(signal.SIGTERM, _terminated)
-    logging.getLogger().addHandler(logging.NullHandler())  # else py4j prints a page when it is interrupted
+    if _DEBUG not in sys.argv:  # what pyspark and py4j say when they are interrupted is no use to users
+        logging.getLogger().addHandler(logging.NullHandler())
+        warnings.filterwarnings("ignore", module="pyspark")
     try:
         code = run(sys.argv[1:])
     except KeyboardInterrupt:

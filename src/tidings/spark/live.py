@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tidings.errors import TidingsError
 from tidings.spark.api import match
 from tidings.spark.session import LOG_FILE, session
+from tidings.spark.stop import stopped_afterwards
 
 POSTS = "id bigint, time string, author string, text string, lat double, lon double, lang string"
 _EVERY = "1 second"
@@ -52,13 +51,8 @@ def live_matching(folder: Path, subscriptions: pa.Table, on_batch: OnBatch, work
         found = batch.select("subscription_id", "post_id").toArrow()
         on_batch(list(zip(*(column.to_pylist() for column in found.columns), strict=True)))
 
-    checkpoint = work / "checkpoint"
-    writer = matches.writeStream.foreachBatch(tell).option("checkpointLocation", str(checkpoint))
+    writer = matches.writeStream.foreachBatch(tell).option("checkpointLocation", str(work / "checkpoint"))
     query = writer.trigger(processingTime=_EVERY).start()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own calls the JVM from within an interrupted call
-    try:
+    with stopped_afterwards(spark):
         yield LiveMatching(query)
-    finally:
         query.stop()
-        spark.stop()
-        shutil.rmtree(checkpoint, ignore_errors=True)

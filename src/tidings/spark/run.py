@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from tidings.spark.progress import Tasks, running_tasks
 from tidings.spark.publish import Output, Staging
 from tidings.spark.read import SETTINGS, read_posts
 from tidings.spark.session import LOG_FILE, session
+from tidings.spark.stop import stopped_afterwards
 from tidings.spark.write import write_matches
 
 Asker = Callable[[], Tasks | None]
@@ -158,11 +158,5 @@ def _started(master: str | None) -> Iterator[SparkSession]:
     except Exception as error:
         where = f" on {master}" if master else ""
         raise InputError(f"Spark could not be started{where}; its log says why: {LOG_FILE}") from error
-    # Spark's own handler calls the JVM from within the call that is interrupted, which ends in a page of traceback
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
+    with stopped_afterwards(spark):
         yield spark
-    finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the second Ctrl-C of an impatient user must not spoil this
-        spark.stop()
-        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,6 +1,11 @@
-"""Bringing an index to the workers: by its path where they share this machine's disk, else through Spark's files."""
+"""Bringing an index to the workers: by its path where they share this machine's disk, else through Spark's archives."""
 
 from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -11,7 +16,11 @@ from tidings.spark.worker import IndexRef
 def ship(spark: SparkSession, index: Index) -> IndexRef:
     """A reference under which every worker of the session finds the index."""
     context = spark.sparkContext
-    if (context.master or "local").startswith(("local[", "local,")) or context.master == "local":
+    master = context.master or "local"
+    if master == "local" or master.startswith("local["):
         return IndexRef(str(index.folder), index.version)
-    context.addFile(str(index.folder), recursive=True)
+    folder = Path(tempfile.mkdtemp(prefix="tidings-ship-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors fetch it when they first need it
+    archive = shutil.make_archive(str(folder / index.folder.name), "zip", index.folder)
+    context.addArchive(f"{archive}#{index.folder.name}")  # every executor unpacks it once
     return IndexRef(index.folder.name, index.version, shipped=True)

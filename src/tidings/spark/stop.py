@@ -1,0 +1,35 @@
+"""Ending a session of ours, also in the middle of a call: nothing keeps writing after a command has ended."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+_STOP_SECONDS = 30.0
+
+
+@contextmanager
+def stopped_afterwards(spark: SparkSession) -> Iterator[None]:
+    """Interrupts arrive as KeyboardInterrupt only; then the session is stopped, undisturbed by further ones.
+
+    For a program that owns its session and its main thread, as the commands do.
+    """
+    # Spark's own handler calls the JVM from within the call that is interrupted, which ends in a page of traceback.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _stop(spark)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _stop(spark: SparkSession) -> None:
+    """In a thread of its own: an interrupted call leaves this thread's connection to the JVM unusable."""
+    stopping = threading.Thread(target=spark.stop, daemon=True, name="tidings-stop")
+    stopping.start()
+    stopping.join(_STOP_SECONDS)
