@@ -7,7 +7,7 @@ Importing this package is cheap; Spark is loaded when `match`, `rejected` or `se
 
 from __future__ import annotations
 
-import sys
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,9 +21,7 @@ __all__ = ["__version__", "match", "rejected", "session"]
 
 def __getattr__(name: str) -> Any:
     if name == "match":
-        import tidings.match  # the room, which can be called
-
-        return sys.modules["tidings.match"]
+        return importlib.import_module("tidings.match")  # the room, which can be called
     if name == "rejected":
         from tidings.spark.api import rejected
 

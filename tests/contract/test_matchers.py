@@ -29,7 +29,7 @@ def said(*texts: str) -> list[ScanPost]:
 
 
 @every_matcher
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(queries=query_lists, posts=post_lists, batch_size=st.sampled_from([1, 3, 1000]))
 @example(queries=["cat OR dog", "cat OR dog"], posts=said("cat dog", "dog", ""), batch_size=1000)
 @example(queries=["within:0,0,10,10 OR cat"], posts=[ScanPost("cat", 3.0, 3.0)], batch_size=1)
