@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -100,22 +98,16 @@ class Receiver:
 
     def _work_out(self, since: int) -> None:
         """Give every token put into the lexicon since this arena position the number of its term."""
-        slots, raws = zip(*self._entries(since), strict=True)
-        terms = [b"" if term is None else term.encode() for term in _terms_of(raws)]
-        numbers = self._numbering.numbers(terms).astype(np.uint64)
-        numbers[[not term for term in terms]] = 0
-        places = np.array(slots, np.int64) * lexicon.SLOT + 3
+        until = int(self._state[lexicon.ARENA])
+        most = (until - since) // (lexicon.HEADER + 1) + 1
+        slots, kinds = np.empty(most, np.uint64), np.empty(most, np.uint8)
+        text = np.empty(until - since, np.uint8)
+        count = lexicon.list_entries(self._arena, since, until, slots, kinds, text)
+        size = until - since - (lexicon.HEADER - 1) * count
+        raws = text[:size].tobytes().decode("utf-8", "replace").split("\n")[:-1]
+        numbers = self._numbering.numbers([term.encode() for term in _terms_of(raws, kinds[:count].tolist())])
+        places = (slots[:count] + np.uint64(lexicon.FRONT)) * np.uint64(lexicon.SLOT) + np.uint64(3)
         self._slots[places] = (self._slots[places] >> np.uint64(32) << np.uint64(32)) | numbers
-
-    def _entries(self, since: int) -> Iterator[tuple[int, str]]:
-        end = int(self._state[lexicon.ARENA])
-        arena = self._arena[since:end].tobytes()
-        at = 0
-        while at < len(arena):
-            slot, kind, less_one = struct.unpack_from("<IBB", arena, at)
-            start = at + lexicon.HEADER
-            at = start + less_one + 1
-            yield slot, "#" * kind + arena[start:at].decode("utf-8", "replace")
 
     def _make_room(self, row_bytes: int) -> None:
         """A bigger lexicon, or an empty one once the bound is reached."""
@@ -124,8 +116,7 @@ class Receiver:
             self._slots, self._arena = _empty_lexicon()
             self._state[lexicon.ENTRIES] = self._state[lexicon.ARENA] = entries = 0
         old, arena = self._slots, self._arena
-        slots = max(4 * (entries + row_bytes), 2 * _FIRST_SLOTS)
-        self._slots = np.zeros(lexicon.SLOT << slots.bit_length(), np.uint64)
+        self._slots = _empty_slots(max(2 * (entries + row_bytes), _FIRST_SLOTS))
         used = int(self._state[lexicon.ARENA])
         self._arena = np.empty(max(2 * len(arena), 2 * used + 16 * row_bytes), np.uint8)
         self._arena[:used] = arena[:used]
@@ -136,22 +127,23 @@ _tables = cache(tokenise.tables)
 
 
 def _empty_lexicon() -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
-    return np.zeros(lexicon.SLOT * _FIRST_SLOTS, np.uint64), np.empty(16 * _FIRST_SLOTS, np.uint8)
+    return _empty_slots(_FIRST_SLOTS - 1), np.empty(16 * _FIRST_SLOTS, np.uint8)
 
 
-def _terms_of(raws: Sequence[str]) -> list[str | None]:
-    """`clean.term_of` for many raw tokens; plain ASCII words, nearly all of them, are stemmed in one call."""
-    plain = [raw.isascii() and raw[0] != "#" for raw in raws]
-    forms = [clean.normalise(raw) for raw, is_plain in zip(raws, plain, strict=True) if is_plain]
+def _empty_slots(more_than: int) -> NDArray[np.uint64]:
+    """The front and a table of the next power of two."""
+    return np.zeros(lexicon.SLOT * (lexicon.FRONT + (1 << more_than.bit_length())), np.uint64)
+
+
+def _terms_of(raws: list[str], kinds: list[int]) -> list[str]:
+    """`clean.term_of` for many raw tokens, empty for those that are none; plain words are stemmed in one call."""
+    terms: list[str] = clean.stemmer().stemWords(raws)
     stop = clean.stop_words()
-    stems = iter(zip(forms, clean.stemmer().stemWords(forms), strict=True))
-    terms: list[str | None] = []
-    for raw, is_plain in zip(raws, plain, strict=True):
-        if is_plain:
-            form, stem = next(stems)
-            terms.append(clean.stop_term(form) if form in stop else stem or None)
-        else:
-            terms.append(clean.term_of(raw))
+    for place, (raw, kind) in enumerate(zip(raws, kinds, strict=True)):
+        if kind == lexicon.KIND_TAG:
+            terms[place] = clean.tag_term(raw) or ""
+        elif raw in stop or "'" in raw or not raw.isascii():
+            terms[place] = clean.word_term(raw) or ""
     return terms
 
 

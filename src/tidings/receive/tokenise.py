@@ -15,6 +15,7 @@ from tidings.receive import characters as c
 from tidings.receive.lexicon import (
     ARENA,
     ENTRIES,
+    FRONT,
     HEADER,
     INLINE_BYTES,
     KIND_TAG,
@@ -333,7 +334,7 @@ def tokenise(data, offsets, classes, slots, arena, terms, bounds, state):  # typ
     while row < rows:
         start, end = uint64(offsets[row]), uint64(offsets[row + _ONE])
         size = end - start
-        full = (uint64(state[ENTRIES]) + size) * uint64(2 * SLOT) > uint64(slots.size)
+        full = (uint64(state[ENTRIES]) + size) * uint64(2) > uint64(slots.size // SLOT - FRONT)
         if full or uint64(state[ARENA]) + size * uint64(HEADER + 2) > uint64(arena.size):
             state[ROW] = row
             return False
@@ -363,7 +364,7 @@ def settle(terms, bounds, slots, keep_gaps, gaps_after):  # type: ignore[no-unty
             term = terms[at]
             if term & PENDING_BIT:
                 slot = uint64(term & ~PENDING_BIT)
-                term = uint32(slots[slot * uint64(SLOT) + uint64(3)] & PENDING)
+                term = uint32(slots[(slot + uint64(FRONT)) * uint64(SLOT) + uint64(3)] & PENDING)
             if term == 0 and gaps_after.size > 0 and (used == base or gaps_after[uint64(terms[used - _ONE])] == 0):
                 continue
             used = _emit(term, terms, base, used, keep_gaps != 0)

@@ -28,7 +28,7 @@ class Numbering(Protocol):
     """What turns terms into numbers."""
 
     def numbers(self, terms: Sequence[bytes]) -> NDArray[np.uint32]:
-        """The number of each term; 0 for a term that has none."""
+        """The number of each term; 0 for a term that has none, as the empty one."""
         ...
 
 
@@ -46,7 +46,7 @@ class Interner:
 
     def numbers(self, terms: Sequence[bytes]) -> NDArray[np.uint32]:
         known = self._number
-        return np.fromiter((known.setdefault(t, len(known) + 1) for t in terms), np.uint32, len(terms))
+        return np.fromiter((known.setdefault(t, len(known) + 1) if t else 0 for t in terms), np.uint32, len(terms))
 
     def terms(self) -> list[bytes]:
         """All terms, in the order of their numbers."""

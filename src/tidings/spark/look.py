@@ -28,12 +28,12 @@ class Look:
 
 
 def look_at(posts: DataFrame) -> Look:
-    """Count the posts and what is wrong with them. Ids are compared only where the posts came with an `id`."""
+    """Count the posts and what is wrong with them, and those whose id (given or made) another one had before."""
     rows = receive.judged(posts).groupBy("reason").count().orderBy(F.desc("count"), "reason").collect()
     reasons = {row["reason"]: int(row["count"]) for row in rows}
     total = sum(reasons.values())
     reasons.pop(None, None)
-    return Look(total, reasons, _duplicates(posts) if "id" in posts.columns else 0)
+    return Look(total, reasons, _duplicates(posts))
 
 
 def _duplicates(posts: DataFrame) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import tempfile
@@ -51,9 +52,16 @@ def _quiet() -> dict[str, str]:
     return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(str(properties)).as_uri()}"}
 
 
+def _forget_empty_log() -> None:
+    """Leave Spark's log behind only when it tells of an error."""
+    if LOG_FILE.exists() and b"ERROR" not in LOG_FILE.read_bytes():
+        LOG_FILE.unlink()
+
+
 @contextmanager
 def _chatter_to_file() -> Iterator[None]:
     """Start the JVM with its standard error in a file; it keeps that for life, we take ours back."""
+    atexit.register(_forget_empty_log)
     sys.stderr.flush()
     ours = os.dup(2)
     try:
