@@ -69,7 +69,7 @@ def _run(part: str, posts: Posts, subscriptions: Subscriptions, options: argpars
 def _spine(posts: Posts, subscriptions: Subscriptions, options: argparse.Namespace) -> dict[str, Any]:
     from tidings.lab.spine import measure_spine
 
-    sample = min(len(posts), 2_000 if options.quick else 20_000)
+    sample = min(len(posts), 2_000 if options.quick else 100_000)
     with tempfile.TemporaryDirectory(prefix="tidings-bench-") as folder:
         measured = measure_spine(
             Path(folder), posts, subscriptions, options.repetitions, sample, _say, options.contenders
@@ -106,7 +106,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 def _completed(options: argparse.Namespace, told: list[str]) -> argparse.Namespace:
     quick = options.quick
     options.told = told
-    options.posts = options.posts or (20_000 if quick else None)
+    options.posts = options.posts or (100_000 if quick else None)
     options.subscriptions = options.subscriptions or (5_000 if quick else 100_000)
     options.repetitions = options.repetitions or (2 if quick else 5)
     options.figures = options.figures and not quick
