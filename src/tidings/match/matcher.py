@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -108,8 +107,3 @@ def _doubled(buffer: NDArray[np.uint32]) -> NDArray[np.uint32]:
 def _in_post_order(found: NDArray[np.uint32], located: NDArray[np.uint32]) -> NDArray[np.uint32]:
     pairs = np.concatenate([found, located])
     return np.ascontiguousarray(pairs[np.argsort(pairs[:, 0], kind="stable")])
-
-
-def all_hits(matchers: Sequence[Matcher], received: Received, positions: NDArray[np.float64]) -> list[Hits]:
-    """What each matcher finds; a subscription lives in one segment, so nothing is found twice."""
-    return [matcher.match(received, positions) for matcher in matchers]
