@@ -47,5 +47,47 @@ class OutputError(TidingsError):
     """The result could not be written: no space, no permission. Nothing half-written is left behind."""
 
 
+class StoreError(TidingsError):
+    """The store could not do it: it cannot be reached, written or read. Nothing half-written is left behind."""
+
+
+class StoreFull(StoreError):
+    """There is no room left where the store lies. The transaction was undone whole; make room and run again."""
+
+
+class StoreBusy(StoreError):
+    """Another process has what only one may have: the stream of a store, or its write lock for too long."""
+
+    exit_code = 2
+
+
+class StoreDamaged(InputError):
+    """A store that is damaged, foreign or of a newer version; names it and the way out."""
+
+    def __init__(self, where: object, reason: str) -> None:
+        super().__init__(f"{where}: {reason}")
+        self.where = where
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[StoreDamaged], tuple[object, str]]:
+        return StoreDamaged, (self.where, self.reason)
+
+
+class UnknownSubscription(InputError):
+    """A subscription that is not there: never given, somebody else's, or removed."""
+
+    def __init__(self, subscription: int, reason: str = "is not known; `tidings subscriptions` lists them") -> None:
+        super().__init__(f"Subscription {subscription} {reason}.")
+        self.subscription = subscription
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[UnknownSubscription], tuple[int, str]]:
+        return UnknownSubscription, (self.subscription, self.reason)
+
+
+class ChangesForgotten(StoreError):
+    """The change log no longer goes back that far: read all subscriptions anew, then follow from their position."""
+
+
 class ContendersDisagree(TidingsError):
     """Two contenders of a benchmark found different matches, so their speeds mean nothing."""

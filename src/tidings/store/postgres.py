@@ -1,0 +1,149 @@
+"""A store in PostgreSQL, in the schema that the URL's search path names first. Only this module knows psycopg."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, LiteralString, cast
+
+import psycopg
+import pyarrow as pa
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict
+from pyarrow import csv
+
+from tidings.errors import StoreDamaged, StoreError, StoreFull
+from tidings.store.database import Given, Row, Whole
+from tidings.store.hold import busy, myself
+from tidings.store.schema import migrate
+
+WORDS = {"key": "BIGINT PRIMARY KEY", "clustered": "", "exact": ' COLLATE "C"'}
+_WRITE_LOCK, _STREAM_LOCK = 0x71D1, 0x71D2  # the first half of our advisory locks; the second is the schema
+_HERE = "hashtext(current_schema())"
+_CONNECT_S = 10
+_FULL = (errors.DiskFull, errors.OutOfMemory)
+
+
+class PostgresDatabase:
+    """One connection to a server."""
+
+    def __init__(self, url: str) -> None:
+        self._lock = threading.RLock()
+        try:
+            known = conninfo_to_dict(url)
+            self._where = f"PostgreSQL database {known.get('dbname', '')} on {known.get('host', 'this machine')}"
+            options: dict[str, Any] = {"application_name": f"tidings {myself()}"[:63], "autocommit": True}
+            self._connection = psycopg.connect(url, connect_timeout=_CONNECT_S, **options)
+        except psycopg.Error as error:
+            raise StoreError(f"PostgreSQL cannot be reached: {_first_line(error)}.") from error
+        try:
+            self._migrate()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _migrate(self) -> None:
+        with self.write():
+            self.run("CREATE TABLE IF NOT EXISTS store_version (version BIGINT NOT NULL)")
+            if not self.rows("SELECT 1 FROM store_version"):
+                self.run("INSERT INTO store_version VALUES (0)")
+            version = self.rows("SELECT version FROM store_version")[0][0]
+            newest = migrate(self._where, version, self.run, WORDS)
+            if newest != version:
+                self.run("UPDATE store_version SET version = ?", newest)
+
+    def rows(self, sql: str, *parameters: Any) -> list[Row]:
+        with self._lock, self._told():
+            return self._execute(sql, parameters).fetchall()
+
+    def run(self, sql: str, *parameters: Any) -> int:
+        with self._lock, self._told():
+            return self._execute(sql, parameters).rowcount
+
+    def _execute(self, sql: str, parameters: tuple[Any, ...]) -> psycopg.Cursor[Row]:
+        return self._connection.execute(cast(LiteralString, sql.replace("?", "%s")), parameters or None)
+
+    @contextmanager
+    def write(self) -> Iterator[None]:
+        """Writers queue at one lock: log positions and cursors become visible in the order in which they were given."""
+        with self._lock, self._told(), self._connection.transaction():
+            self._execute(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK}, {_HERE})", ())
+            yield
+
+    def append(self, table: str, columns: pa.Table, fixed: dict[str, Any]) -> int:
+        """COPY into a table of the transaction, then INSERT … SELECT, which may leave rows out."""
+        if not len(columns):
+            return 0
+        names = ", ".join(columns.column_names)
+        with self._lock, self._told():
+            self._execute(f"CREATE TEMP TABLE arriving ON COMMIT DROP AS SELECT {names} FROM {table} LIMIT 0", ())
+            with self._connection.cursor().copy(
+                cast(LiteralString, f"COPY arriving ({names}) FROM STDIN (FORMAT csv)")
+            ) as copy:
+                copy.write(_csv(columns))
+            own = ", ".join([*fixed, names])
+            chosen = ", ".join([*["?"] * len(fixed), names])
+            sql = f"INSERT INTO {table} ({own}) SELECT {chosen} FROM arriving ON CONFLICT DO NOTHING"
+            count = self._execute(sql, tuple(fixed.values())).rowcount
+            self._execute("DROP TABLE arriving", ())
+            return count
+
+    def pairs(self, a: Whole, b: Whole) -> Given:
+        return Given("unnest(?::bigint[], ?::bigint[]) AS given(a, b)", (a.tolist(), b.tolist()))
+
+    def texts(self, values: list[str]) -> Given:
+        sql = "(SELECT ordinality - 1 AS place, value FROM unnest(?::text[]) WITH ORDINALITY AS given(value)) AS listed"
+        return Given(sql, (values,))
+
+    @contextmanager
+    def hold_stream(self) -> Iterator[None]:
+        if not self.rows(f"SELECT pg_try_advisory_lock({_STREAM_LOCK}, {_HERE})")[0][0]:
+            raise busy(self._where, self._holder())
+        try:
+            yield
+        finally:
+            if not self._connection.closed:
+                self.rows(f"SELECT pg_advisory_unlock({_STREAM_LOCK}, {_HERE})")
+
+    def _holder(self) -> str:
+        found = self.rows(
+            "SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
+            f"WHERE l.locktype = 'advisory' AND l.granted AND l.classid = {_STREAM_LOCK}"
+        )
+        return str(found[0][0]).removeprefix("tidings ") if found else "another process"
+
+    def bytes_used(self) -> int:
+        sql = "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class WHERE relkind = 'r' AND "
+        return int(self.rows(sql + "relnamespace = current_schema()::regnamespace")[0][0])
+
+    def tidy(self) -> None:
+        """Nothing: autovacuum makes the room of deleted rows usable again."""
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """PostgreSQL's errors as ours."""
+        try:
+            yield
+        except _FULL as error:
+            raise StoreFull(f"No room left for the {self._where}; make room and run again.") from error
+        except (errors.DataCorrupted, errors.IndexCorrupted) as error:
+            raise StoreDamaged(self._where, f"the server says it is damaged ({_first_line(error)})") from error
+        except psycopg.Error as error:
+            raise StoreError(f"The {self._where} failed: {_first_line(error)}.") from error
+
+
+def _csv(columns: pa.Table) -> memoryview:
+    """As CSV, in which what is quoted is a value and what is empty is NULL."""
+    sink = io.BytesIO()
+    csv.write_csv(columns, sink, csv.WriteOptions(include_header=False, quoting_style="all_valid"))
+    return sink.getbuffer()
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
