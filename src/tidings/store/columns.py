@@ -1,4 +1,4 @@
-"""Arrow columns as the store keeps them: valid text without NUL, ids as text with their kind, times and tags as text."""
+"""Arrow columns as the store keeps them: valid text without NUL, ids with their kind, times and tags as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the store asks of a database. The two that answer are in `sqlite.py` and `postgres.py`; all other SQL is shared."""
+"""What the store asks of a database. `sqlite.py` and `postgres.py` answer; all other SQL is shared."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Database(Protocol):
         ...
 
     def append(self, table: str, columns: pa.Table, fixed: dict[str, Any]) -> int:
-        """Insert many rows, `fixed` being the same in each; rows that would break uniqueness are left out. How many went in."""
+        """Insert many rows, `fixed` being the same in each, but none that breaks uniqueness; how many went in."""
         ...
 
     def pairs(self, a: Whole, b: Whole) -> Given:

@@ -6,7 +6,7 @@ import io
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, LiteralString, cast
+from typing import Any
 
 import psycopg
 import pyarrow as pa
@@ -63,7 +63,7 @@ class PostgresDatabase:
             return self._execute(sql, parameters).rowcount
 
     def _execute(self, sql: str, parameters: tuple[Any, ...]) -> psycopg.Cursor[Row]:
-        return self._connection.execute(cast(LiteralString, sql.replace("?", "%s")), parameters or None)
+        return self._connection.execute(sql.replace("?", "%s"), parameters or None)
 
     @contextmanager
     def write(self) -> Iterator[None]:
@@ -79,9 +79,7 @@ class PostgresDatabase:
         names = ", ".join(columns.column_names)
         with self._lock, self._told():
             self._execute(f"CREATE TEMP TABLE arriving ON COMMIT DROP AS SELECT {names} FROM {table} LIMIT 0", ())
-            with self._connection.cursor().copy(
-                cast(LiteralString, f"COPY arriving ({names}) FROM STDIN (FORMAT csv)")
-            ) as copy:
+            with self._connection.cursor().copy(f"COPY arriving ({names}) FROM STDIN (FORMAT csv)") as copy:
                 copy.write(_csv(columns))
             own = ", ".join([*fixed, names])
             chosen = ", ".join([*["?"] * len(fixed), names])

@@ -51,7 +51,7 @@ class Pin(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What a commit added. ``known`` counts the matches given that were not added: repeated or of a removed subscription."""
+    """What a commit added. ``known`` counts the matches it left out: stored already, or of a removed subscription."""
 
     posts: int
     matches: int

@@ -1,7 +1,7 @@
 """The schema of a store as numbered steps, one text for SQLite and PostgreSQL.
 
-What differs stands in braces: ``{key}`` is a whole-number primary key, ``{clustered}`` keeps the rows in the order of their key,
-``{exact}`` compares texts byte by byte.
+What differs stands in braces: ``{key}`` is a whole-number primary key, ``{clustered}`` keeps the rows in the order of
+their key, ``{exact}`` compares texts byte by byte.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A store in one SQLite file, through apsw, which brings a current SQLite: Python's own may corrupt a file with two writers."""
+"""A store in one SQLite file, through apsw, which brings a current SQLite.
+
+The SQLite that Python brings may corrupt a file that two processes write, and here `subscribe` writes while `run` does.
+"""
 
 from __future__ import annotations
 
@@ -191,4 +194,3 @@ def _insert(table: str, schema: pa.Schema, used: list[str], fixed: dict[str, Any
     own = ["CAST(? AS TEXT)" if pa.types.is_string(schema.field(name).type) else "?" for name in used]
     rows = ", ".join([f"({', '.join([*shared, *own])})"] * count)
     return f"INSERT INTO {table} ({', '.join([*fixed, *used])}) VALUES {rows} ON CONFLICT DO NOTHING"
-

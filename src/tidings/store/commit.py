@@ -1,0 +1,250 @@
+"""Storing one batch in one transaction: posts once each, matches once each, the ledger last.
+
+Numbers make it cheap. Every post of a batch is given the next number of one counter. A post never seen before keeps it,
+and its matches have it as their cursor, so nothing needs to be looked up. A post that is stored already (it came again,
+after a new subscription) stays as it is, and the number given now becomes the cursor of what is newly found for it: a
+*late* match, one whose cursor is not the number of its post.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidings.errors import StoreError
+from tidings.store.columns import MAX_ID_BYTES, id_kind, numbered, post_columns, rejected_columns
+from tidings.store.database import Database, Whole
+from tidings.store.records import Stored
+from tidings.store.schema import ERA_BITS
+
+_MOMENT_S = 60.0
+_NONE_YET = "Batch {} of stream {!r} was never begun; call begin() first."
+_TOO_LONG = f"id longer than {MAX_ID_BYTES:,} bytes"
+
+_MATCH = "INSERT INTO match (era, subscription, cursor, post, index_version, batch) "
+_NEW = _MATCH + f"SELECT (b + ?) >> {ERA_BITS}, a, b + ?, b + ?, ?, ? FROM "
+_LATE = f"""{_MATCH} SELECT (hit.b + ?) >> {ERA_BITS}, hit.a, hit.b + ?, known.a, ?, ?
+    FROM (SELECT a, b FROM {{hits}}) AS hit JOIN (SELECT a, b FROM {{known}}) AS known ON known.b = hit.b
+    WHERE NOT EXISTS (SELECT 1 FROM match m
+        WHERE m.era = known.a >> {ERA_BITS} AND m.subscription = hit.a AND m.cursor = known.a)
+    AND NOT EXISTS (SELECT 1 FROM match m
+        WHERE m.post = known.a AND m.subscription = hit.a AND m.cursor <> m.post)
+    RETURNING subscription, post"""
+_TALLY = """INSERT INTO tally (subscription, kept) SELECT a, b FROM {} WHERE true
+    ON CONFLICT (subscription) DO UPDATE SET kept = tally.kept + excluded.kept"""
+_DEAD = """SELECT a FROM {} WHERE NOT EXISTS
+    (SELECT 1 FROM subscription s WHERE s.id = a AND s.removed_at IS NULL)"""
+_KNOWN = "SELECT place, number FROM {} CROSS JOIN post p WHERE p.id = value AND p.id_kind = ?"
+
+
+class Hits(NamedTuple):
+    """Matches side by side: subscription, and the post as its place."""
+
+    subscriptions: Whole
+    places: Whole
+
+    def where(self, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Hits:
+        return Hits(self.subscriptions[chosen], self.places[chosen])
+
+
+class Stamp(NamedTuple):
+    """What every match of a commit carries, and when it is."""
+
+    index_version: int
+    batch: int
+    now: float
+
+
+def commit(
+    db: Database,
+    key: tuple[str, int],
+    posts: pa.Table,
+    matches: pa.Table,
+    rejected: pa.Table,
+    figures: Mapping[str, object],
+    now: float,
+) -> Stored:
+    """Store the batch; nothing at all if it is stored already."""
+    with db.write():
+        found = db.rows("SELECT state, index_version FROM batch WHERE stream = ? AND batch = ?", *key)
+        if not found:
+            raise StoreError(_NONE_YET.format(key[1], key[0]))
+        if found[0][0] == "done":
+            return Stored(0, 0, len(matches), 0)
+        stored, unfit = _store_matches(db, posts, matches, Stamp(found[0][1], key[1], now))
+        rejections = _store_rejected(db, key, rejected, unfit)
+        stored = stored._replace(rejected=rejections, known=len(matches) - stored.matches)
+        _close(db, key, stored, figures, now)
+    return stored
+
+
+def counter(db: Database, name: str, step: int) -> int:
+    """Move a counter on by `step`; its value before."""
+    sql = "UPDATE counter SET value = value + ? WHERE name = ? RETURNING value"
+    return int(db.rows(sql, step, name)[0][0]) - step
+
+
+def _store_matches(db: Database, posts: pa.Table, matches: pa.Table, stamp: Stamp) -> tuple[Stored, pa.Table | None]:
+    hits = _live(db, Hits(_whole(matches["subscription"]), _whole(matches["post_row"])))
+    if not len(hits.places):
+        return Stored(0, 0, 0, 0), None
+    columns, kind, hits, unfit = _distinct(posts, hits)
+    hits = _once(hits)
+    first = counter(db, "number", len(columns)) + 1
+    added = _store_posts(db, columns, kind, hits, first, stamp)
+    known = Hits(np.empty(0, np.int64), np.empty(0, np.int64))
+    if added < len(columns):
+        known = _known(db, columns["id"].to_pylist(), kind, first)
+    fresh = np.ones(len(columns), np.bool_)
+    fresh[known.places] = False
+    is_fresh = fresh[hits.places]
+    count = _store_new(db, hits.where(is_fresh), first, stamp)
+    count += _store_late(db, hits.where(~is_fresh), known, first, stamp)
+    _note_moment(db, first + len(columns) - 1, stamp.now)
+    return Stored(added, count, 0, 0), unfit
+
+
+def _whole(column: pa.ChunkedArray) -> Whole:
+    array: Whole = column.combine_chunks().cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return array
+
+
+def _live(db: Database, hits: Hits) -> Hits:
+    """Without those of subscriptions that are gone (or were never there)."""
+    distinct = np.unique(hits.subscriptions)
+    given = db.pairs(distinct, np.zeros_like(distinct))
+    dead = db.rows(_DEAD.format(given.sql), *given.parameters)
+    if not dead:
+        return hits
+    return hits.where(~np.isin(hits.subscriptions, np.array([a for (a,) in dead], np.int64)))
+
+
+def _distinct(posts: pa.Table, hits: Hits) -> tuple[pa.Table, int, Hits, pa.Table | None]:
+    """The posts that were hit, each id once and in order (its index then grows in order too); hits point to them."""
+    wanted, places = _used(hits.places, len(posts))
+    kind = id_kind(posts.schema.field("id").type)
+    columns = post_columns(posts.take(pa.array(wanted)))
+    ids = columns["id"].combine_chunks()
+    if pc.max(pc.binary_length(ids)).as_py() > MAX_ID_BYTES:
+        return _without_long_ids(posts, hits, wanted[pc.greater(pc.binary_length(ids), MAX_ID_BYTES).to_numpy(False)])
+    if not pc.all(pc.less(ids[:-1], ids[1:])).as_py():
+        columns, group = _grouped(columns, ids)
+        places = group[places]
+    return columns, kind, Hits(hits.subscriptions, places), None
+
+
+def _used(places: Whole, count: int) -> tuple[Whole, Whole]:
+    """The places that occur, in order, and for each given place its rank among them."""
+    occurs = np.zeros(count, np.bool_)
+    occurs[places] = True
+    rank = np.cumsum(occurs, dtype=np.int64) - 1
+    return np.flatnonzero(occurs), rank[places]
+
+
+def _grouped(columns: pa.Table, ids: pa.Array) -> tuple[pa.Table, Whole]:
+    """The rows in order of their ids, of equal ids the first; and for each row given the place of its id."""
+    order = pc.sort_indices(ids).to_numpy(zero_copy_only=False).astype(np.int64)
+    ordered = ids.take(pa.array(order))
+    starts = np.ones(len(order), np.bool_)
+    starts[1:] = pc.not_equal(ordered[:-1], ordered[1:]).to_numpy(zero_copy_only=False)
+    group = np.empty(len(order), np.int64)
+    group[order] = np.cumsum(starts) - 1
+    return columns.take(pa.array(order[starts])), group
+
+
+def _without_long_ids(posts: pa.Table, hits: Hits, long: Whole) -> tuple[pa.Table, int, Hits, pa.Table | None]:
+    """No index can hold such ids; a post that has one is set aside like any other bad row."""
+    bad = posts.take(pa.array(long))
+    unfit = pa.table({"reason": [_TOO_LONG] * len(bad), "excerpt": bad["id"].cast(pa.string())})
+    rest = hits.where(~np.isin(hits.places, long))
+    if not len(rest.places):
+        return post_columns(posts.slice(0, 0)), 0, rest, unfit
+    return (*_distinct(posts, rest)[:3], unfit)
+
+
+def _once(hits: Hits) -> Hits:
+    """Each pair once, in the order in which they will lie on disk."""
+    if not len(hits.places):
+        return hits
+    bits = int(hits.places.max()).bit_length()
+    packed = np.unique(hits.subscriptions << bits | hits.places)
+    return Hits(packed >> bits, packed & ((1 << bits) - 1))
+
+
+def _store_posts(db: Database, columns: pa.Table, kind: int, hits: Hits, first: int, stamp: Stamp) -> int:
+    refs = pa.array(np.bincount(hits.places, minlength=len(columns)).astype(np.int64))
+    fixed: dict[str, object] = {"id_kind": kind}
+    if "arrived_at" not in columns.column_names:
+        fixed["arrived_at"] = stamp.now
+    added = db.append("post", numbered(columns, first).append_column("refs", refs), fixed)
+    counter(db, "posts", added)
+    return added
+
+
+def _known(db: Database, ids: list[str], kind: int, first: int) -> Hits:
+    """The posts that were stored before this commit: their numbers, and the places of their ids."""
+    given = db.texts(ids)
+    found = db.rows(_KNOWN.format(given.sql), *given.parameters, kind)
+    pairs = np.array(found, np.int64).reshape(-1, 2)
+    older = pairs[pairs[:, 1] < first]
+    return Hits(older[:, 1], older[:, 0])
+
+
+def _store_new(db: Database, hits: Hits, first: int, stamp: Stamp) -> int:
+    given = db.pairs(hits.subscriptions, hits.places)
+    db.run(_NEW + given.sql, first, first, first, stamp.index_version, stamp.batch, *given.parameters)
+    _add_to_tally(db, hits.subscriptions)
+    return len(hits.places)
+
+
+def _store_late(db: Database, hits: Hits, known: Hits, first: int, stamp: Stamp) -> int:
+    if not len(hits.places):
+        return 0
+    given, posts = db.pairs(*hits), db.pairs(*known)
+    sql = _LATE.format(hits=given.sql, known=posts.sql)
+    values = (first, first, stamp.index_version, stamp.batch)
+    added = np.array(db.rows(sql, *values, *given.parameters, *posts.parameters), np.int64).reshape(-1, 2)
+    _add_to_tally(db, added[:, 0])
+    change_refs(db, added[:, 1], "+")
+    return len(added)
+
+
+def _add_to_tally(db: Database, subscriptions: Whole) -> None:
+    given = db.pairs(*np.unique(subscriptions, return_counts=True))
+    db.run(_TALLY.format(given.sql), *given.parameters)
+
+
+def change_refs(db: Database, posts: Whole, sign: str) -> None:
+    """Count up or down how many matches refer to these posts, which may be listed more than once."""
+    given = db.pairs(*np.unique(posts, return_counts=True))
+    sql = f"UPDATE post SET refs = refs {sign} g.b FROM (SELECT a, b FROM {given.sql}) AS g WHERE post.number = g.a"
+    db.run(sql, *given.parameters)
+
+
+def _note_moment(db: Database, number: int, now: float) -> None:
+    """Once a minute: by now these numbers had been given. From it retention knows how old a match is."""
+    latest = db.rows("SELECT max(at) FROM moment")[0][0]
+    if latest is None or not latest <= now < latest + _MOMENT_S:
+        db.run("INSERT INTO moment (at, number) VALUES (?, ?)", now, number)
+
+
+def _store_rejected(db: Database, key: tuple[str, int], rejected: pa.Table, unfit: pa.Table | None) -> int:
+    count = len(rejected)
+    columns = rejected_columns(rejected)
+    if unfit is not None:
+        count += len(unfit)
+        columns = pa.concat_tables([rejected_columns(unfit), columns])
+    first = counter(db, "rejected", len(columns)) + 1
+    db.append("rejected", numbered(columns, first), {"stream": key[0], "batch": key[1]})
+    return count
+
+
+def _close(db: Database, key: tuple[str, int], stored: Stored, figures: Mapping[str, object], now: float) -> None:
+    sql = """UPDATE batch SET state = 'done', finished_at = ?, posts = ?, matches = ?, rejected = ?, figures = ?
+        WHERE stream = ? AND batch = ?"""
+    db.run(sql, now, stored.posts, stored.matches, stored.rejected, json.dumps(dict(figures)), *key)

@@ -1,0 +1,74 @@
+"""Reading what was stored: matches from a cursor on, the ledger, rejected rows, sizes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from tidings.store.columns import original_id
+from tidings.store.database import Database, Row
+from tidings.store.records import Batch, Rejected, Sizes, StoredMatch
+from tidings.store.schema import ERA_BITS
+
+_ERAS_AT_ONCE = 64
+_MATCHES = """SELECT m.cursor, p.id, p.id_kind, p.text, p.time, p.author, p.lang, p.lat, p.lon, p.tags, p.title, p.link,
+    p.arrived_at, m.index_version, m.batch FROM match m JOIN post p ON p.number = m.post
+    WHERE m.era IN ({}) AND m.subscription = ? AND m.cursor > ? ORDER BY m.cursor LIMIT ?"""
+_SIZES = """SELECT (SELECT count(*) FROM subscription WHERE removed_at IS NULL),
+    (SELECT value FROM counter WHERE name = 'posts'), (SELECT coalesce(sum(kept), 0) FROM tally),
+    (SELECT count(*) FROM batch), (SELECT count(*) FROM rejected)"""
+
+
+def matches(db: Database, subscription: int, since: int, limit: int) -> list[StoredMatch]:
+    """Up to `limit` matches with a cursor above `since`, in the order of their cursors."""
+    found: list[Row] = []
+    for eras in era_groups(db, since):
+        if len(found) >= limit:
+            break
+        sql = _MATCHES.format(", ".join(map(str, eras)))
+        found += db.rows(sql, subscription, since, limit - len(found))
+    return [_match(row) for row in found]
+
+
+def era_groups(db: Database, since: int = 0) -> Iterator[range]:
+    """The eras that may hold matches after this cursor, the oldest first, a few at a time."""
+    sql = "SELECT min(era), (SELECT value FROM counter WHERE name = 'number') FROM match"
+    ((oldest, number),) = db.rows(sql)
+    if oldest is None:
+        return
+    end = (number >> ERA_BITS) + 1
+    for start in range(max(oldest, since >> ERA_BITS), end, _ERAS_AT_ONCE):
+        yield range(start, min(start + _ERAS_AT_ONCE, end))
+
+
+def _match(row: Row) -> StoredMatch:
+    cursor, identity, kind, text, time, author, lang, lat, lon, tags, *rest = row
+    told = (text, time, author, lang, lat, lon)
+    return StoredMatch(cursor, original_id(identity, kind), *told, json.loads(tags or "[]"), *rest)
+
+
+def ledger(db: Database, stream: str | None, last: int) -> list[Batch]:
+    """The batches begun last, the oldest of them first."""
+    sql = """SELECT stream, batch, index_version, plan_version, state, started_at, finished_at, posts, matches,
+        rejected, figures FROM batch {} ORDER BY started_at DESC, batch DESC LIMIT ?"""
+    chosen = () if stream is None else (stream,)
+    found = db.rows(sql.format("WHERE stream = ?" if chosen else ""), *chosen, last)
+    return [_batch(row) for row in reversed(found)]
+
+
+def _batch(row: Row) -> Batch:
+    *told, figures = row
+    parts: tuple[Any, ...] = (*told, json.loads(figures))
+    return Batch(*parts)
+
+
+def rejected(db: Database, last: int) -> list[Rejected]:
+    """The rows rejected last, the oldest of them first."""
+    sql = "SELECT number, stream, batch, source, source_row, reason, excerpt FROM rejected ORDER BY number DESC LIMIT ?"
+    return [Rejected(*row) for row in reversed(db.rows(sql, last))]
+
+
+def sizes(db: Database) -> Sizes:
+    subscriptions, posts, matches_, batches, rejected_ = map(int, db.rows(_SIZES)[0])
+    return Sizes(subscriptions, posts, matches_, batches, rejected_, db.bytes_used())

@@ -1,0 +1,147 @@
+"""The state of a stream: subscriptions, matched posts, matches, the batch ledger, rejected rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+
+from tidings.store import commit, read, retain, subscriptions
+from tidings.store.database import Database
+from tidings.store.records import (
+    Batch,
+    Change,
+    Forgotten,
+    NewSubscription,
+    Pin,
+    Region,
+    Rejected,
+    Retention,
+    Sizes,
+    Stored,
+    StoredMatch,
+    Subscription,
+)
+
+_NOTHING_REJECTED = pa.table({"reason": pa.array([], pa.string())})
+
+
+def open_store(where: str | Path, clock: Callable[[], float] = time.time) -> Store:
+    """The store in a directory (SQLite) or behind a `postgresql://` URL; made where there is none, migrated if old."""
+    if isinstance(where, str) and where.startswith(("postgresql://", "postgres://")):
+        from tidings.store.postgres import PostgresDatabase  # only who uses PostgreSQL pays for its driver
+
+        return Store(PostgresDatabase(where), clock)
+    from tidings.store.sqlite import SqliteDatabase
+
+    return Store(SqliteDatabase(Path(where)), clock)
+
+
+class Store:
+    """One store, open. Threads may share it and take turns; other processes open the same store for themselves."""
+
+    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
+        self.database = database
+        self._now = clock
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.database.close()
+
+    # subscriptions
+
+    def subscribe(self, query: str, owner: str = "", region: Region | None = None) -> int:
+        """Store a subscription that was checked; its id, which is never given again."""
+        return self.subscribe_many([NewSubscription(query, owner, region)])[0]
+
+    def subscribe_many(self, rows: Iterable[NewSubscription | tuple[object, ...]]) -> range:
+        """Store many at once, all or none; their ids in order. Rows may be tuples of query, owner, region."""
+        return subscriptions.subscribe_many(self.database, rows, self._now())
+
+    def unsubscribe(self, subscription: int, owner: str | None = None) -> None:
+        """Remove it; UnknownSubscription when it is not there, was removed, or is not this owner's."""
+        subscriptions.unsubscribe(self.database, subscription, owner, self._now())
+
+    def subscriptions(self, owner: str | None = None, include_removed: bool = False) -> Iterator[Subscription]:
+        """In the order of their ids."""
+        return subscriptions.subscriptions(self.database, owner, include_removed)
+
+    def position(self) -> int:
+        """The position of the last change."""
+        return int(self.database.rows("SELECT value FROM counter WHERE name = 'position'")[0][0])
+
+    def changes(self, since_position: int, limit: int | None = None) -> list[Change]:
+        """What changed after a position; ChangesForgotten when the log no longer goes back that far."""
+        return subscriptions.changes(self.database, since_position, limit)
+
+    # batches
+
+    def hold_stream(self) -> AbstractContextManager[None]:
+        """The right to run the stream of this store; StoreBusy names the process that has it."""
+        return self.database.hold_stream()
+
+    def begin(self, stream: str, batch: int, index_version: int, plan_version: int) -> Pin:
+        """Record the versions a batch will use; if it was begun before, those recorded then, for its replay."""
+        sql = "SELECT index_version, plan_version, state FROM batch WHERE stream = ? AND batch = ?"
+        with self.database.write():
+            for index, plan, state in self.database.rows(sql, stream, batch):
+                return Pin(index, plan, state == "done", replay=True)
+            self.database.run(
+                "INSERT INTO batch (stream, batch, index_version, plan_version, state, started_at, posts, matches, "
+                "rejected, figures) VALUES (?, ?, ?, ?, 'begun', ?, 0, 0, 0, '{}')",
+                *(stream, batch, index_version, plan_version, self._now()),
+            )
+        return Pin(index_version, plan_version, done=False, replay=False)
+
+    def commit(
+        self,
+        stream: str,
+        batch: int,
+        posts: pa.Table,
+        matches: pa.Table,
+        rejected: pa.Table = _NOTHING_REJECTED,
+        figures: Mapping[str, object] | None = None,
+    ) -> Stored:
+        """Store what a begun batch found, in one transaction, and mark it done; done already, nothing changes.
+
+        `posts` has POST_FIELDS (only `id` is needed) and optionally `arrived_at` in seconds; `matches` has
+        `subscription` and `post_row`, a row of `posts`; `rejected` has `source`, `source_row`, `reason`, `excerpt`.
+        Posts nobody matches, matches stored already, and those of subscriptions removed meanwhile are left out.
+        """
+        return commit.commit(self.database, (stream, batch), posts, matches, rejected, figures or {}, self._now())
+
+    # reading
+
+    def matches(
+        self, subscription: int, since: int = 0, limit: int = 100, owner: str | None = None
+    ) -> list[StoredMatch]:
+        """The matches after a cursor. Who has read up to a cursor misses none that is stored later."""
+        subscriptions.live(self.database, subscription, owner)
+        return read.matches(self.database, subscription, since, limit)
+
+    def ledger(self, stream: str | None = None, last: int = 100) -> list[Batch]:
+        """The batches begun last, the oldest of them first."""
+        return read.ledger(self.database, stream, last)
+
+    def rejected(self, last: int = 100) -> list[Rejected]:
+        """The rows rejected last, the oldest of them first."""
+        return read.rejected(self.database, last)
+
+    def sizes(self) -> Sizes:
+        """Rows and bytes; quick whatever the size."""
+        return read.sizes(self.database)
+
+    def retain(self, keep: Retention = Retention()) -> Forgotten:
+        """Forget what is beyond the bounds, in steps so short that a batch hardly waits."""
+        return retain.retain(self.database, keep, self._now())

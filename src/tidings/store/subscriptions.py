@@ -1,0 +1,88 @@
+"""Subscriptions and the log of their changes. An id is never given twice, and the log only grows at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from tidings.errors import ChangesForgotten, UnknownSubscription
+from tidings.store.columns import clean, numbered
+from tidings.store.commit import counter
+from tidings.store.database import Database, Row
+from tidings.store.records import Change, NewSubscription, Subscription
+
+_PAGE = 10_000
+_COLUMNS = "id, owner, query, west, south, east, north, created_at, removed_at"
+_FLOATS = ("west", "south", "east", "north")
+
+
+def subscribe_many(db: Database, rows: Iterable[NewSubscription | tuple[object, ...]], now: float) -> range:
+    """Store them all or none; their ids, in order."""
+    columns = _columns([NewSubscription(*row) for row in rows])
+    if not len(columns):
+        return range(0)
+    with db.write():
+        first = counter(db, "subscription", len(columns)) + 1
+        db.append("subscription", numbered(columns, first, "id"), {"created_at": now})
+        ids = range(first, first + len(columns))
+        position = counter(db, "position", len(columns)) + 1
+        log = numbered(pa.table({"subscription": pa.array(ids, pa.int64())}), position, "position")
+        db.append("subscription_change", log, {"kind": "add", "at": now})
+    return ids
+
+
+def _columns(rows: list[NewSubscription]) -> pa.Table:
+    made = {
+        "owner": clean(pa.chunked_array([[row.owner for row in rows]], pa.string())),
+        "query": clean(pa.chunked_array([[row.query for row in rows]], pa.string())),
+    }
+    for side, name in enumerate(_FLOATS):
+        made[name] = pa.chunked_array([[row.region[side] if row.region else None for row in rows]], pa.float64())
+    return pa.table(made)
+
+
+def unsubscribe(db: Database, subscription: int, owner: str | None, now: float) -> None:
+    """Remove it from now on; UnknownSubscription if it is not there (any more) or is not this owner's."""
+    with db.write():
+        live(db, subscription, owner)
+        db.run("UPDATE subscription SET removed_at = ? WHERE id = ?", now, subscription)
+        position = counter(db, "position", 1) + 1
+        sql = "INSERT INTO subscription_change (position, kind, subscription, at) VALUES (?, 'remove', ?, ?)"
+        db.run(sql, position, subscription, now)
+
+
+def live(db: Database, subscription: int, owner: str | None) -> None:
+    """UnknownSubscription unless it is there and this owner's. That somebody else has it is not told."""
+    known = -(1 << 63) <= subscription < 1 << 63
+    found = db.rows("SELECT owner, removed_at FROM subscription WHERE id = ?", subscription) if known else []
+    if not found or (owner is not None and found[0][0] != owner):
+        raise UnknownSubscription(subscription)
+    if found[0][1] is not None:
+        raise UnknownSubscription(subscription, "was removed")
+
+
+def subscriptions(db: Database, owner: str | None, include_removed: bool) -> Iterator[Subscription]:
+    """In the order of their ids, read in pages, so that no reader keeps the store from tidying up."""
+    conditions = ["id > ?"] + ["owner = ?"] * (owner is not None) + ["removed_at IS NULL"] * (not include_removed)
+    sql = f"SELECT {_COLUMNS} FROM subscription WHERE {' AND '.join(conditions)} ORDER BY id LIMIT {_PAGE}"
+    last = 0
+    while page := db.rows(sql, last, *([owner] if owner is not None else [])):
+        yield from map(_subscription, page)
+        last = page[-1][0]
+
+
+def _subscription(row: Row) -> Subscription:
+    identity, owner, query, west, south, east, north, created_at, removed_at = row
+    region = None if west is None else (west, south, east, north)
+    return Subscription(identity, owner, query, region, created_at, removed_at)
+
+
+def changes(db: Database, since_position: int, limit: int | None) -> list[Change]:
+    """What changed after this position, in order; ChangesForgotten where the log no longer goes back that far."""
+    sql = "SELECT position, kind, subscription, at FROM subscription_change WHERE position > ? ORDER BY position"
+    found = db.rows(sql + ("" if limit is None else f" LIMIT {int(limit)}"), since_position)
+    forgotten = db.rows("SELECT value FROM counter WHERE name = 'forgotten'")[0][0]
+    if since_position < forgotten:
+        raise ChangesForgotten(f"Changes up to {forgotten} are forgotten; read all subscriptions anew.")
+    return [Change(*row) for row in found]
