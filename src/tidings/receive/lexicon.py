@@ -2,9 +2,7 @@
 
 A slot is four 64-bit words: the first 16 bytes of the token in two of them, so that nearly every token is compared
 without looking elsewhere; kind and length (0: a free slot); ``arena position << 32 | term number``. Of longer tokens
-the first word is a hash instead. The first FRONT slots are a small copy of the tokens met last, which the processor's
-cache can hold however large the table grows. `arena` holds, entry after entry, ``slot (4 bytes), kind, length - 1,
-bytes``.
+the first word is a hash instead. `arena` holds, entry after entry, ``slot (4 bytes), kind, length - 1, bytes``.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ KIND_WORD = np.uint8(0)
 KIND_TAG = np.uint8(1)
 HEADER = 6  # bytes before the text of an arena entry
 SLOT = 4  # words a slot
-FRONT = 8192  # slots of the front
 INLINE_BYTES = np.uint64(16)  # bytes of a token that fit into its slot
 
 # Places in the state array that the lexicon keeps.
@@ -62,11 +59,11 @@ def packed(data, start, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _slot_of(low, high, label, slots):  # type: ignore[no-untyped-def]
+def slot_of(low, high, label, slots):  # type: ignore[no-untyped-def]
     """Where the search for a token starts."""
     value = (low ^ (high * _PRIME) ^ label) * _MIX
     value = (value ^ (value >> uint64(32))) * _MIX
-    return (value >> uint64(29)) & uint64(slots.size // SLOT - FRONT - 1)
+    return (value >> uint64(29)) & uint64(slots.size // SLOT - 1)
 
 
 @inlined
@@ -78,39 +75,27 @@ def _same_bytes(data, start, length, arena, at):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def find(data, start, end, kind, low, high, slots, arena, state):  # type: ignore[no-untyped-def]
+def find(data, start, low, high, label, slot, slots, arena, state):  # type: ignore[no-untyped-def]
     """The term number of a raw token, or its slot with the pending bit; a token never seen is put in."""
-    length = end - start
-    label = (length << uint64(8)) | uint64(kind)
-    mask = uint64(slots.size // SLOT - FRONT - 1)
-    slot = _slot_of(low, high, label, slots)
-    front = (slot & uint64(FRONT - 1)) * uint64(SLOT)
-    if slots[front] == low and slots[front + _ONE] == high and slots[front + uint64(2)] == label:
-        return uint32(slots[front + uint64(3)])
+    length = label >> uint64(8)
     while True:
-        at = (slot + uint64(FRONT)) * uint64(SLOT)
+        at = slot * uint64(SLOT)
         held = slots[at + uint64(2)]
-        if held == 0:
-            _put(data, start, length, kind, slot, slots, arena, state)
-            slots[at], slots[at + _ONE], slots[at + uint64(2)] = low, high, label
-            return PENDING_BIT | uint32(slot)
         if slots[at] == low and slots[at + _ONE] == high and held == label:
             value = slots[at + uint64(3)]
             if length <= INLINE_BYTES or _same_bytes(data, start, length, arena, value >> uint64(32)):
-                term = value & PENDING
-                if term == PENDING:
-                    return PENDING_BIT | uint32(slot)
-                if length <= INLINE_BYTES:
-                    slots[front], slots[front + _ONE] = low, high
-                    slots[front + uint64(2)], slots[front + uint64(3)] = label, term
-                return uint32(term)
-        slot = (slot + _ONE) & mask
+                return PENDING_BIT | uint32(slot) if value & PENDING == PENDING else uint32(value & PENDING)
+        if held == 0:
+            _put(data, start, length, uint8(label & uint64(0xFF)), slot, slots, arena, state)
+            slots[at], slots[at + _ONE], slots[at + uint64(2)] = low, high, label
+            return PENDING_BIT | uint32(slot)
+        slot = (slot + _ONE) & uint64(slots.size // SLOT - 1)
 
 
 @inlined
 def _put(data, start, length, kind, slot, slots, arena, state):  # type: ignore[no-untyped-def]
     at = uint64(state[ARENA])
-    slots[(slot + uint64(FRONT)) * uint64(SLOT) + uint64(3)] = (at << uint64(32)) | PENDING
+    slots[slot * uint64(SLOT) + uint64(3)] = (at << uint64(32)) | PENDING
     for byte in range(uint64(4)):
         arena[at + byte] = uint8((slot >> (byte * uint64(8))) & uint64(0xFF))
     arena[at + uint64(4)] = kind
@@ -124,18 +109,18 @@ def _put(data, start, length, kind, slot, slots, arena, state):  # type: ignore[
 @kernel(types.void, read(uint64), write(uint64), write(uint8), uint64)
 def rehash(old_slots, slots, arena, used):  # type: ignore[no-untyped-def]
     """Move every entry of the arena, with its term number, into an empty table of another size."""
-    mask = uint64(slots.size // SLOT - FRONT - 1)
+    mask = uint64(slots.size // SLOT - 1)
     at = _ZERO
     while at < used:
         old = _ZERO
         for byte in range(uint64(4)):
             old |= uint64(arena[at + byte]) << (byte * uint64(8))
-        old = (old + uint64(FRONT)) * uint64(SLOT)
-        slot = _slot_of(old_slots[old], old_slots[old + _ONE], old_slots[old + uint64(2)], slots)
-        while slots[(slot + uint64(FRONT)) * uint64(SLOT) + uint64(2)] != 0:
+        old *= uint64(SLOT)
+        slot = slot_of(old_slots[old], old_slots[old + _ONE], old_slots[old + uint64(2)], slots)
+        while slots[slot * uint64(SLOT) + uint64(2)] != 0:
             slot = (slot + _ONE) & mask
         for word in range(uint64(SLOT)):
-            slots[(slot + uint64(FRONT)) * uint64(SLOT) + word] = old_slots[old + word]
+            slots[slot * uint64(SLOT) + word] = old_slots[old + word]
         for byte in range(uint64(4)):
             arena[at + byte] = uint8((slot >> (byte * uint64(8))) & uint64(0xFF))
         at += uint64(HEADER) + uint64(arena[at + uint64(5)]) + _ONE

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cache
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidings.receive import clean, lexicon, tokenise
+from tidings.receive.characters import class_table
 from tidings.receive.column import bytes_of
+from tidings.receive.marks import padded
 from tidings.receive.vocabulary import Numbering
 
 _FIRST_SLOTS = 1 << 16
@@ -49,10 +50,10 @@ class Receiver:
         self._numbering = numbering
         self._keep_gaps = keep_gaps
         self._max_entries = max_entries
-        self._classes = _tables()
+        self._classes = class_table()
         self._state = np.zeros(tokenise.STATE_SIZE, np.uint64)
-        self._state[tokenise.KEEP_GAPS] = keep_gaps
         self._slots, self._arena = _empty_lexicon()
+        self._padded = np.empty(0, np.uint8)
 
     def receive(self, texts: pa.Array) -> Received:
         """Clean every text (string, large string or binary; null counts as empty)."""
@@ -77,19 +78,24 @@ class Receiver:
 
     def _run(self, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Received:
         rows = len(offsets) - 1
-        terms = np.empty(int(offsets[-1] - offsets[0]) + 2 * rows + 2, np.uint32)
+        data = self._padded = padded(data[offsets[0] : offsets[-1]], self._padded)
+        offsets = offsets - offsets[0]
+        terms = np.empty(int(offsets[-1]) + 2 * rows + 2, np.uint32)
         bounds = np.empty((rows, 2), np.uint32)
+        scratch = np.empty(tokenise.scratch_size(int(np.diff(offsets).max(initial=0))), np.uint64)
         state = self._state
         state[tokenise.ROW] = state[tokenise.USED] = 0
         settled, done = 0, False
         while not done:
             seen = int(state[lexicon.ARENA])
-            done = tokenise.tokenise(data, offsets, self._classes, self._slots, self._arena, terms, bounds, state)
+            done = tokenise.tokenise(
+                data, offsets, self._classes, self._slots, self._arena, terms, bounds, state, scratch
+            )
             row = int(state[tokenise.ROW])
             news = int(state[lexicon.ARENA]) > seen
             if news:
                 self._work_out(seen)
-            if news or len(self._gaps_after):
+            if news:
                 tokenise.settle(terms, bounds[settled:row], self._slots, int(self._keep_gaps), self._gaps_after)
             settled = row
             if not done:
@@ -106,7 +112,10 @@ class Receiver:
         size = until - since - (lexicon.HEADER - 1) * count
         raws = text[:size].tobytes().decode("utf-8", "replace").split("\n")[:-1]
         numbers = self._numbering.numbers([term.encode() for term in _terms_of(raws, kinds[:count].tolist())])
-        places = (slots[:count] + np.uint64(lexicon.FRONT)) * np.uint64(lexicon.SLOT) + np.uint64(3)
+        if self._keep_gaps:
+            wanted = self._gaps_after[numbers] != 0 if len(self._gaps_after) else numbers != 0
+            numbers = numbers | np.where(wanted, tokenise.GAP_BIT, np.uint32(0))
+        places = slots[:count] * np.uint64(lexicon.SLOT) + np.uint64(3)
         self._slots[places] = (self._slots[places] >> np.uint64(32) << np.uint64(32)) | numbers
 
     def _make_room(self, row_bytes: int) -> None:
@@ -123,16 +132,13 @@ class Receiver:
         lexicon.rehash(old, self._slots, self._arena, used)
 
 
-_tables = cache(tokenise.tables)
-
-
 def _empty_lexicon() -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
     return _empty_slots(_FIRST_SLOTS - 1), np.empty(16 * _FIRST_SLOTS, np.uint8)
 
 
 def _empty_slots(more_than: int) -> NDArray[np.uint64]:
-    """The front and a table of the next power of two."""
-    return np.zeros(lexicon.SLOT * (lexicon.FRONT + (1 << more_than.bit_length())), np.uint64)
+    """A table of the next power of two."""
+    return np.zeros(lexicon.SLOT << more_than.bit_length(), np.uint64)
 
 
 def _terms_of(raws: list[str], kinds: list[int]) -> list[str]:
