@@ -85,10 +85,17 @@ warm_kernels() {
     "$venv/bin/python" -m tidings.jit >/dev/null || say "the kernels could not be compiled ahead; they will be at first use"
 }
 
+# The tests of the store run on PostgreSQL too where there is a server; without it they are skipped.
+offer_postgresql() {
+    compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null ||
+        apt_install "the tests of the store" postgresql || say "no PostgreSQL server; its tests will be skipped"
+}
+
 ensure_venv
 if [ "${1:-}" = java ]; then ensure_java; exit; fi
 java_home=$(ensure_java)  # on its own line, so that a failure ends the script
 say "Java: $java_home"
 install_packages
+offer_postgresql
 warm_kernels
 say "ready: $venv/bin/tidings"

@@ -1,4 +1,4 @@
-"""The house keeps its walls: only `spark/` knows Spark, only `web/` knows FastAPI, and nothing knows the tests."""
+"""The house keeps its walls: Spark, FastAPI and the databases each have their room, and nothing knows the tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ import tidings
 
 HOUSE = Path(tidings.__file__).parent
 MODULES = sorted(path.relative_to(HOUSE) for path in HOUSE.rglob("*.py"))
-OWNERS = {"pyspark": "spark", "py4j": "spark", "fastapi": "web", "starlette": "web"}
+OWNERS = {
+    "pyspark": "spark",
+    "py4j": "spark",
+    "fastapi": "web",
+    "starlette": "web",
+    "apsw": "store",
+    "psycopg": "store",
+}
 
 
 def imports(source: str) -> Iterator[str]:

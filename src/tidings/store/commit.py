@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidings.errors import StoreError
-from tidings.store.columns import MAX_ID_BYTES, id_kind, numbered, post_columns, rejected_columns
+from tidings.store.columns import MAX_ID_BYTES, clean, id_kind, numbered, post_columns, rejected_columns
 from tidings.store.database import Database, Whole
 from tidings.store.records import Stored
 from tidings.store.schema import ERA_BITS
@@ -29,7 +29,7 @@ _TOO_LONG = f"id longer than {MAX_ID_BYTES:,} bytes"
 _MATCH = "INSERT INTO match (era, subscription, cursor, post, index_version, batch) "
 _NEW = _MATCH + f"SELECT (b + ?) >> {ERA_BITS}, a, b + ?, b + ?, ?, ? FROM "
 _LATE = f"""{_MATCH} SELECT (hit.b + ?) >> {ERA_BITS}, hit.a, hit.b + ?, known.a, ?, ?
-    FROM (SELECT a, b FROM {{hits}}) AS hit JOIN (SELECT a, b FROM {{known}}) AS known ON known.b = hit.b
+    FROM (SELECT a, b FROM {{}}) AS hit JOIN known_post AS known ON known.b = hit.b
     WHERE NOT EXISTS (SELECT 1 FROM match m
         WHERE m.era = known.a >> {ERA_BITS} AND m.subscription = hit.a AND m.cursor = known.a)
     AND NOT EXISTS (SELECT 1 FROM match m
@@ -116,7 +116,7 @@ def _whole(column: pa.ChunkedArray) -> Whole:
 
 def _live(db: Database, hits: Hits) -> Hits:
     """Without those of subscriptions that are gone (or were never there)."""
-    distinct = np.unique(hits.subscriptions)
+    distinct = _sorted_once(hits.subscriptions)
     given = db.pairs(distinct, np.zeros_like(distinct))
     dead = db.rows(_DEAD.format(given.sql), *given.parameters)
     if not dead:
@@ -130,8 +130,9 @@ def _distinct(posts: pa.Table, hits: Hits) -> tuple[pa.Table, int, Hits, pa.Tabl
     kind = id_kind(posts.schema.field("id").type)
     columns = post_columns(posts.take(pa.array(wanted)))
     ids = columns["id"].combine_chunks()
-    if pc.max(pc.binary_length(ids)).as_py() > MAX_ID_BYTES:
-        return _without_long_ids(posts, hits, wanted[pc.greater(pc.binary_length(ids), MAX_ID_BYTES).to_numpy(False)])
+    bad = pc.fill_null(pc.greater(pc.binary_length(ids), MAX_ID_BYTES), True)
+    if pc.any(bad).as_py():
+        return _without(posts, hits, wanted[bad.to_numpy(zero_copy_only=False)])
     if not pc.all(pc.less(ids[:-1], ids[1:])).as_py():
         columns, group = _grouped(columns, ids)
         places = group[places]
@@ -157,11 +158,12 @@ def _grouped(columns: pa.Table, ids: pa.Array) -> tuple[pa.Table, Whole]:
     return columns.take(pa.array(order[starts])), group
 
 
-def _without_long_ids(posts: pa.Table, hits: Hits, long: Whole) -> tuple[pa.Table, int, Hits, pa.Table | None]:
-    """No index can hold such ids; a post that has one is set aside like any other bad row."""
-    bad = posts.take(pa.array(long))
-    unfit = pa.table({"reason": [_TOO_LONG] * len(bad), "excerpt": bad["id"].cast(pa.string())})
-    rest = hits.where(~np.isin(hits.places, long))
+def _without(posts: pa.Table, hits: Hits, bad: Whole) -> tuple[pa.Table, int, Hits, pa.Table | None]:
+    """Posts without an id, or with one no index can hold, are set aside like any other bad row."""
+    ids = clean(posts["id"].take(pa.array(bad)))
+    reasons = pc.if_else(pc.is_null(ids), "no id", _TOO_LONG)
+    unfit = pa.table({"reason": reasons, "excerpt": ids})
+    rest = hits.where(~np.isin(hits.places, bad))
     if not len(rest.places):
         return post_columns(posts.slice(0, 0)), 0, rest, unfit
     return (*_distinct(posts, rest)[:3], unfit)
@@ -172,8 +174,16 @@ def _once(hits: Hits) -> Hits:
     if not len(hits.places):
         return hits
     bits = int(hits.places.max()).bit_length()
-    packed = np.unique(hits.subscriptions << bits | hits.places)
+    packed = _sorted_once(hits.subscriptions << bits | hits.places)
     return Hits(packed >> bits, packed & ((1 << bits) - 1))
+
+
+def _sorted_once(values: Whole) -> Whole:
+    """As np.unique, which hashes and takes several times as long."""
+    ordered = np.sort(values)
+    keep = np.ones(len(ordered), np.bool_)
+    keep[1:] = ordered[1:] != ordered[:-1]
+    return ordered[keep]
 
 
 def _store_posts(db: Database, columns: pa.Table, kind: int, hits: Hits, first: int, stamp: Stamp) -> int:
@@ -206,9 +216,11 @@ def _store_late(db: Database, hits: Hits, known: Hits, first: int, stamp: Stamp)
     if not len(hits.places):
         return 0
     given, posts = db.pairs(*hits), db.pairs(*known)
-    sql = _LATE.format(hits=given.sql, known=posts.sql)
+    db.run("CREATE TEMP TABLE known_post (b BIGINT PRIMARY KEY, a BIGINT)")  # both databases join by its key
+    db.run(f"INSERT INTO known_post (a, b) SELECT a, b FROM {posts.sql}", *posts.parameters)
     values = (first, first, stamp.index_version, stamp.batch)
-    added = np.array(db.rows(sql, *values, *given.parameters, *posts.parameters), np.int64).reshape(-1, 2)
+    added = np.array(db.rows(_LATE.format(given.sql), *values, *given.parameters), np.int64).reshape(-1, 2)
+    db.run("DROP TABLE known_post")
     _add_to_tally(db, added[:, 0])
     change_refs(db, added[:, 1], "+")
     return len(added)
@@ -227,10 +239,11 @@ def change_refs(db: Database, posts: Whole, sign: str) -> None:
 
 
 def _note_moment(db: Database, number: int, now: float) -> None:
-    """Once a minute: by now these numbers had been given. From it retention knows how old a match is."""
-    latest = db.rows("SELECT max(at) FROM moment")[0][0]
-    if latest is None or not latest <= now < latest + _MOMENT_S:
-        db.run("INSERT INTO moment (at, number) VALUES (?, ?)", now, number)
+    """Once for every minute: by then these numbers had been given. From it retention knows how old a match is."""
+    at = max(now, db.rows("SELECT coalesce(max(at), 0) FROM moment")[0][0])  # clocks may be set back
+    sql = """INSERT INTO moment (minute, at, number) VALUES (?, ?, ?)
+        ON CONFLICT (minute) DO UPDATE SET at = excluded.at, number = excluded.number"""
+    db.run(sql, int(at // _MOMENT_S), at, number)
 
 
 def _store_rejected(db: Database, key: tuple[str, int], rejected: pa.Table, unfit: pa.Table | None) -> int:

@@ -32,7 +32,7 @@ _RECOUNT = """UPDATE post SET refs = (SELECT count(*) FROM match m WHERE m.post 
 def retain(db: Database, keep: Retention, now: float) -> Forgotten:
     """Forget what is beyond the bounds."""
     before = db.rows("SELECT value FROM counter WHERE name = 'posts'")[0][0]
-    matches = _forget_old(db, _last_number_before(db, now - keep.max_age_s, now))
+    matches = _forget_old(db, _last_number_before(db, now - keep.max_age_s))
     matches += _forget_surplus(db, keep.max_matches_per_subscription)
     after = db.rows("SELECT value FROM counter WHERE name = 'posts'")[0][0]
     batches = _forget_batches(db, keep.max_batches)
@@ -44,14 +44,10 @@ def retain(db: Database, keep: Retention, now: float) -> Forgotten:
     return Forgotten(matches, max(0, before - after), batches, rejected)
 
 
-def _last_number_before(db: Database, then: float, now: float) -> int:
+def _last_number_before(db: Database, then: float) -> int:
     """All numbers up to this one were given by then."""
     with db.write():
-        number = db.rows("SELECT value FROM counter WHERE name = 'number'")[0][0]
-        noted = db.rows("SELECT max(number) FROM moment")[0][0] or 0
-        if number > noted:
-            db.run("INSERT INTO moment (at, number) VALUES (?, ?)", now, number)
-        last = db.rows("SELECT max(number) FROM moment WHERE at <= ?", then)[0][0] or 0
+        last = db.rows("SELECT coalesce(max(number), 0) FROM moment WHERE at <= ?", then)[0][0]
         db.run("DELETE FROM moment WHERE number < ?", last)
     return int(last)
 

@@ -38,7 +38,7 @@ CREATE TABLE match (
     index_version BIGINT NOT NULL, batch BIGINT NOT NULL, PRIMARY KEY (era, subscription, cursor)){clustered};
 CREATE UNIQUE INDEX match_late ON match (post, subscription) WHERE cursor <> post;
 CREATE TABLE tally (subscription {key}, kept BIGINT NOT NULL);
-CREATE TABLE moment (at DOUBLE PRECISION NOT NULL, number BIGINT NOT NULL);
+CREATE TABLE moment (minute {key}, at DOUBLE PRECISION NOT NULL, number BIGINT NOT NULL);
 
 CREATE TABLE batch (
     stream TEXT NOT NULL, batch BIGINT NOT NULL, index_version BIGINT NOT NULL, plan_version BIGINT NOT NULL,

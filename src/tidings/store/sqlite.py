@@ -9,13 +9,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import apsw
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidings.errors import StoreBusy, StoreDamaged, StoreError, StoreFull
 from tidings.store.database import Given, Row, Whole
@@ -29,7 +29,8 @@ WORDS = {"key": "INTEGER PRIMARY KEY", "clustered": " WITHOUT ROWID", "exact": "
 _PAGE_BYTES = 16_384  # larger pages: fewer of them to write a commit (4 KB took half as long again)
 _WAL_BYTES = 64 << 20
 _BUSY_MS = 30_000
-_PARAMETERS = 2_000  # bound at once: a statement with many rows costs half of many statements with one
+_PARAMETERS = 500  # bound at once: many rows a statement cost half, but preparing takes time with the square of them
+_AT_ONCE = 50  # statements' worth of Python objects, few enough to stay in the processor's cache
 _PRAGMAS = (
     f"page_size = {_PAGE_BYTES}",
     "auto_vacuum = INCREMENTAL",
@@ -114,17 +115,16 @@ class SqliteDatabase:
     def append(self, table: str, columns: pa.Table, fixed: dict[str, Any]) -> int:
         if not len(columns):
             return 0
-        used = [name for name in columns.column_names if columns[name].null_count < len(columns)]
-        width = max(1, _PARAMETERS // len(used))
-        before = self.connection.total_changes()
-        values = _interleaved([_values(columns[name]) for name in used], len(columns))
-        whole = len(columns) // width
+        columns, fixed = _shared_apart(columns.combine_chunks(), fixed)
+        width = max(1, _PARAMETERS // columns.num_columns)
+        many, one = (_insert(table, columns.schema, fixed, count) for count in (width, 1))
+        before, same = self.connection.total_changes(), list(fixed.values())
+        whole = len(columns) // width * width
         with self._lock, self._told():
-            for count, repeat in ((width, whole), (len(columns) - whole * width, 1)):
-                if count and repeat:
-                    sql = _insert(table, columns.schema, used, fixed, count)
-                    pieces = (list(islice(values, count * len(used))) for _ in range(repeat))
-                    self.connection.executemany(sql, ((*fixed.values(), *piece) for piece in pieces))
+            for start in range(0, whole, _AT_ONCE * width):
+                count = min(_AT_ONCE * width, whole - start)
+                self.connection.executemany(many, _pieces(columns.slice(start, count), same, width))
+            self.connection.executemany(one, _pieces(columns.slice(whole), same, 1))
         return self.connection.total_changes() - before
 
     def pairs(self, a: Whole, b: Whole) -> Given:
@@ -176,21 +176,34 @@ class SqliteDatabase:
             raise StoreError(f"{self._path} cannot be used: {error}.") from error
 
 
-def _values(column: pa.ChunkedArray) -> Any:
-    """The values as Python's; texts as bytes, which need not be decoded only to be encoded again."""
-    return (column.cast(pa.binary()) if pa.types.is_string(column.type) else column).to_pylist()
+def _shared_apart(columns: pa.Table, fixed: dict[str, Any]) -> tuple[pa.Table, dict[str, Any]]:
+    """Columns that hold one value only are bound once a statement. One column always stays: it makes the rows."""
+    shared = dict(fixed)
+    for name in columns.column_names[1:]:
+        column = columns[name]
+        if column.null_count == len(column) or (not column.null_count and pc.all(pc.equal(column, column[0])).as_py()):
+            shared[name] = column[0].as_py()
+            columns = columns.drop_columns([name])
+    return columns, shared
 
 
-def _interleaved(columns: list[Any], count: int) -> Iterator[Any]:
-    flat: list[Any] = [None] * (len(columns) * count)
-    for place, column in enumerate(columns):
-        flat[place :: len(columns)] = column
-    return iter(flat)
+def _pieces(columns: pa.Table, same: list[Any], width: int) -> Iterator[list[Any]]:
+    """What to bind for so many rows at a time: the values that are the same, then those of row after row."""
+    flat: list[Any] = [None] * (columns.num_columns * len(columns))
+    for place, column in enumerate(columns.columns):
+        flat[place :: columns.num_columns] = (column.cast(pa.binary()) if _is_long(column.type) else column).to_pylist()
+    step = width * columns.num_columns
+    return (same + flat[start : start + step] for start in range(0, len(flat), step))
 
 
-def _insert(table: str, schema: pa.Schema, used: list[str], fixed: dict[str, Any], count: int) -> str:
+def _is_long(kind: pa.DataType) -> bool:
+    """Texts go as bytes: they need not be decoded only to be encoded again."""
+    return bool(pa.types.is_string(kind))
+
+
+def _insert(table: str, schema: pa.Schema, fixed: dict[str, Any], count: int) -> str:
     """An INSERT of so many rows. The fixed values are bound once, as parameters 1, 2, …, and shared by all rows."""
     shared = [f"?{place + 1}" for place in range(len(fixed))]
-    own = ["CAST(? AS TEXT)" if pa.types.is_string(schema.field(name).type) else "?" for name in used]
+    own = ["CAST(? AS TEXT)" if _is_long(field.type) else "?" for field in schema]
     rows = ", ".join([f"({', '.join([*shared, *own])})"] * count)
-    return f"INSERT INTO {table} ({', '.join([*fixed, *used])}) VALUES {rows} ON CONFLICT DO NOTHING"
+    return f"INSERT INTO {table} ({', '.join([*fixed, *schema.names])}) VALUES {rows} ON CONFLICT DO NOTHING"

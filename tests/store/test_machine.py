@@ -1,0 +1,178 @@
+"""Whatever is done to a store, in whatever order: it holds what a few dictionaries hold that were told the same."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import suppress
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from tests.store.batches import matches, posts
+from tests.store.conftest import Clock, new_schema
+
+from tidings.errors import ChangesForgotten, UnknownSubscription
+from tidings.store import Retention, open_store
+
+Batch = tuple[list[int], list[tuple[int, int]]]
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """`kept` is per subscription the list of (post, when it was stored), in the order in which they came."""
+
+    where = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.place = self.make_place()
+        self.store = open_store(self.place, self.clock)
+        self.live: set[int] = set()
+        self.given = 0
+        self.kept: dict[int, list[tuple[int, float]]] = {}
+        self.begun: dict[int, int] = {}
+        self.done: dict[int, Batch] = {}
+        self.log: list[tuple[str, int]] = []
+        self.cursors: dict[int, int] = {}
+
+    def make_place(self) -> str:
+        return tempfile.mkdtemp(prefix="tidings-store-")
+
+    def teardown(self) -> None:
+        self.store.close()
+        if not self.place.startswith("postgres"):
+            shutil.rmtree(self.place)
+
+    @rule(count=st.integers(1, 3))
+    def subscribe(self, count: int) -> None:
+        ids = self.store.subscribe_many([(f"q{n}",) for n in range(count)])
+        assert list(ids) == list(range(self.given + 1, self.given + count + 1))
+        self.given += count
+        self.live |= set(ids)
+        self.log += [("add", identity) for identity in ids]
+
+    @rule(identity=st.integers(1, 8))
+    def unsubscribe(self, identity: int) -> None:
+        if identity not in self.live:
+            with pytest.raises(UnknownSubscription):
+                self.store.unsubscribe(identity)
+            return
+        self.store.unsubscribe(identity)
+        self.live.remove(identity)
+        self.kept.pop(identity, None)
+        self.log.append(("remove", identity))
+
+    @rule(version=st.integers(1, 99))
+    def begin_and_crash(self, version: int) -> None:
+        batch = len(self.done)
+        assert self.store.begin("s", batch, version, 0).index_version == self.begun.setdefault(batch, version)
+        self.reopen()
+
+    @rule()
+    def reopen(self) -> None:
+        self.store.close()
+        self.store = open_store(self.place, self.clock)
+
+    @rule(
+        ids=st.lists(st.integers(0, 12), max_size=6),
+        pairs=st.lists(st.tuples(st.integers(1, 8), st.integers(0, 5)), max_size=12),
+        version=st.integers(1, 99),
+    )
+    def commit(self, ids: list[int], pairs: list[tuple[int, int]], version: int) -> None:
+        batch = len(self.done)
+        pin = self.store.begin("s", batch, version, 0)
+        assert pin.index_version == self.begun.setdefault(batch, version)
+        given = [(identity, row) for identity, row in pairs if row < len(ids)]
+        before = {identity: self.cursors.get(identity, 0) for identity in self.live}
+        stored = self.store.commit("s", batch, posts(ids), matches(given))
+        new = {
+            (identity, ids[row])
+            for identity, row in given
+            if identity in self.live and ids[row] not in {post for post, _ in self.kept.get(identity, [])}
+        }
+        assert stored.matches == len(new)
+        self.done[batch] = (ids, given)
+        for identity, post in sorted(new, key=lambda pair: str(pair[1])):
+            self.kept.setdefault(identity, []).append((post, self.clock.now))
+        for identity in self.live:
+            fresh = self.store.matches(identity, since=before[identity])
+            assert {(identity, match.post_id) for match in fresh} == {pair for pair in new if pair[0] == identity}
+            assert all(match.index_version == pin.index_version for match in fresh)
+
+    @rule(data=st.data())
+    def replay(self, data: st.DataObject) -> None:
+        if self.done:
+            batch = data.draw(st.sampled_from(sorted(self.done)))
+            assert self.store.begin("s", batch, 100, 0) == (self.begun[batch], 0, True, True)
+            ids, pairs = self.done[batch]
+            assert self.store.commit("s", batch, posts(ids), matches(pairs)).matches == 0
+
+    @rule(seconds=st.sampled_from([70, 500]))
+    def wait(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    @rule(most=st.integers(0, 4), age=st.sampled_from([100, 400, 10**6]))
+    def retain(self, most: int, age: float) -> None:
+        self.store.retain(Retention(max_matches_per_subscription=most, max_age_s=age))
+        limit = self.clock.now - age
+        for identity, kept in self.kept.items():
+            young = [match for match in kept if match[1] > limit]
+            self.kept[identity] = young[len(young) - min(most, len(young)) :]
+
+    @invariant()
+    def holds_what_the_model_holds(self) -> None:
+        assert [s.id for s in self.store.subscriptions()] == sorted(self.live)
+        for identity in self.live:
+            found = self.store.matches(identity)
+            assert [match.post_id for match in found] == [post for post, _ in self.kept.get(identity, [])]
+            if found:
+                assert found[-1].cursor >= self.cursors.get(identity, 0)
+                self.cursors[identity] = found[-1].cursor
+
+    @invariant()
+    def tells_the_changes(self) -> None:
+        assert self.store.position() == len(self.log)
+        with suppress(ChangesForgotten):
+            assert [(change.kind, change.subscription) for change in self.store.changes(0)] == self.log
+
+    @invariant()
+    def counts_right(self) -> None:
+        sizes = self.store.sizes()
+        posts_kept = self.store.database.rows("SELECT count(*) FROM post")[0][0]
+        refs = self.store.database.rows("SELECT coalesce(sum(refs), 0) FROM post")[0][0]
+        assert sizes.posts == posts_kept
+        assert sizes.matches == refs == self.store.database.rows("SELECT count(*) FROM match")[0][0]
+        assert sizes.matches >= sum(map(len, self.kept.values()))  # those of removed subscriptions wait for retain
+
+
+def check(machine: type[StoreMachine], examples: int, steps: int) -> None:
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_sqlite_holds_what_the_model_holds():
+    check(StoreMachine, 25, 25)
+
+
+@pytest.mark.long
+def test_sqlite_holds_what_the_model_holds_for_long():
+    check(StoreMachine, 100, 40)
+
+
+def test_postgres_holds_what_the_model_holds(server):
+    class OnServer(StoreMachine):
+        def make_place(self) -> str:
+            return new_schema(server)
+
+    check(OnServer, 6, 20)
