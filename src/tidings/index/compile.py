@@ -22,7 +22,7 @@ from tidings.index.program import ProgramWriter
 from tidings.query.normal import Conjunction, Query, Region
 from tidings.query.parse import parse, region
 from tidings.receive.receiver import Receiver
-from tidings.receive.vocabulary import Interner, LayeredVocabulary
+from tidings.receive.vocabulary import Interner, LayeredVocabulary, PackedTerms
 
 _PLAIN = r"^[A-Za-z0-9]{1,64}( +[A-Za-z0-9]{1,64})*$"
 _OPERATOR = r"(^| )(OR|NOT)( |$)"
@@ -66,7 +66,8 @@ class GrowingVocabulary:
         old, split = self._known, self._known_count
         return [added[n - split - 1] if old is None or n > split else old.text_of(n) for n in numbers.tolist()]
 
-    def numbers(self, terms: Sequence[bytes]) -> NDArray[np.uint32]:
+    def find(self, packed: PackedTerms) -> NDArray[np.uint32]:
+        terms = packed.each()
         found = np.zeros(len(terms), np.uint32)
         wanted = [place for place, term in enumerate(terms) if term and not term.startswith(b".")]
         found[wanted] = self._numbers([terms[place] for place in wanted])

@@ -46,12 +46,13 @@ def check_file(path: Path, record: FileRecord, thoroughly: bool) -> None:
         raise IndexDamaged(path, "its content does not fit its checksum; build the index again")
 
 
-def save_arrays(folder: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+def save_arrays(folder: Path, arrays: Mapping[str, NDArray[Any]], durably: bool = True) -> None:
     folder.mkdir(parents=True)
     for name, array in arrays.items():
         with (folder / f"{name}.npy").open("wb") as file:
             np.save(file, array)
-            _sync(file.fileno())
+            if durably:
+                _sync(file.fileno())
 
 
 def load_array(path: Path) -> NDArray[Any]:

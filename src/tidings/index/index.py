@@ -19,6 +19,7 @@ from tidings.index import files
 from tidings.index.manifest import Manifest, SegmentRecord, load_manifest, newest_version
 from tidings.index.segment import Segment
 from tidings.receive.receiver import Receiver
+from tidings.receive.remembered import Remembered
 from tidings.receive.vocabulary import LayeredVocabulary, Vocabulary
 
 
@@ -66,11 +67,11 @@ class Index:
     def vocabulary(self) -> LayeredVocabulary:
         return LayeredVocabulary([self._layer(name) for name in self.manifest.layers])
 
-    def receiver(self) -> Receiver:
+    def receiver(self, remembered: Remembered | None = None) -> Receiver:
         """A receiver that keeps of posts what this index asks for, and nothing else."""
         if not self.manifest.phrases:
-            return Receiver(self.vocabulary)
-        return Receiver(self.vocabulary, keep_gaps=True, gaps_after=self.phrase_terms())
+            return Receiver(self.vocabulary, remembered=remembered)
+        return Receiver(self.vocabulary, keep_gaps=True, gaps_after=self.phrase_terms(), remembered=remembered)
 
     def phrase_terms(self) -> NDArray[np.uint8]:
         """A flag for every term: whether it stands in a phrase."""

@@ -53,9 +53,9 @@ def _special_in(builder: Any, bytes_: Any) -> Any:
 def _bits_of(build: Callable[[Any, Any], Any], oracle: Callable[[int], bool]) -> Callable[..., Any]:
     """A function of (data, position): bit i tells whether the byte i behind the position is of this kind."""
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
-        return lambda data, at: np.uint64(sum(oracle(int(b)) << i for i, b in enumerate(data[int(at) : int(at) + BLOCK])))
+        return lambda data, at: _bits([oracle(byte) for byte in data[int(at) : int(at) + BLOCK].tolist()])
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def bits(typing_context: Any, data: Any, at: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             loaded = builder.load(_address(context, builder, signature, arguments, _VECTOR), align=1)
@@ -65,6 +65,10 @@ def _bits_of(build: Callable[[Any, Any], Any], oracle: Callable[[int], bool]) ->
 
     chosen: Callable[..., Any] = bits
     return chosen
+
+
+def _bits(flags: list[bool]) -> np.uint64:
+    return np.uint64(sum(flag << place for place, flag in enumerate(flags)))
 
 
 def _address(context: Any, builder: Any, signature: Any, arguments: Any, kind: ir.Type) -> Any:
@@ -103,7 +107,7 @@ if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
 
 else:
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def eight_bytes(typing_context, data, at):  # type: ignore[no-untyped-def]
         """The eight bytes at a position as one number, the first byte lowest."""
 
@@ -112,7 +116,7 @@ else:
 
         return types.uint64(data, at), generate
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def lowest_bit(typing_context, bits):  # type: ignore[no-untyped-def]
         """The place of the lowest bit that is set; 64 when none is."""
 
@@ -121,7 +125,7 @@ else:
 
         return types.uint64(types.uint64), generate
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def prefetch(typing_context, array, at):  # type: ignore[no-untyped-def]
         """Ask for the memory at a place of an array ahead of its use."""
 

@@ -60,10 +60,11 @@ def link_length(data, start, at, end):  # type: ignore[no-untyped-def]
         return uint64(0)
     if data[at] == 58 and at + uint64(2) < end and data[at + _ONE] == 47 and data[at + uint64(2)] == 47:
         return _ends_with_scheme(data, start, at)
-    if data[at] == 46 and at - start == 3:
-        if lower(data[start]) == 119 and lower(data[start + _ONE]) == 119 and lower(data[start + uint64(2)]) == 119:
-            return uint64(3)
-    return uint64(0)
+    dot = data[at] == 46 and at - start == 3
+    www = (
+        dot and lower(data[start]) == 119 and lower(data[start + _ONE]) == 119 and lower(data[start + uint64(2)]) == 119
+    )
+    return uint64(3) if www else uint64(0)
 
 
 @inlined

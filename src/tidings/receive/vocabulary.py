@@ -1,7 +1,7 @@
 """Which terms have a number: the subscribed ones. Term 0 is "none of them".
 
 `Vocabulary` is flat arrays, so that all workers of a machine share one copy; `Interner` is the growing kind used while
-an index is compiled. Both answer `numbers(terms)`.
+an index is compiled. Both tell the numbers of terms.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -24,10 +24,21 @@ _BASIS = np.uint64(0xCBF29CE484222325)
 _PRIME = np.uint64(0x100000001B3)
 
 
+class PackedTerms(NamedTuple):
+    """Terms as one run of bytes and where each starts, with the end of the last."""
+
+    text: NDArray[np.uint8]
+    starts: NDArray[np.uint64]
+
+    def each(self) -> list[bytes]:
+        whole = self.text.tobytes()
+        return [whole[start:end] for start, end in itertools.pairwise(self.starts.tolist())]
+
+
 class Numbering(Protocol):
     """What turns terms into numbers."""
 
-    def numbers(self, terms: Sequence[bytes]) -> NDArray[np.uint32]:
+    def find(self, terms: PackedTerms) -> NDArray[np.uint32]:
         """The number of each term; 0 for a term that has none, as the empty one."""
         ...
 
@@ -48,6 +59,9 @@ class Interner:
         known = self._number
         return np.fromiter((known.setdefault(t, len(known) + 1) if t else 0 for t in terms), np.uint32, len(terms))
 
+    def find(self, terms: PackedTerms) -> NDArray[np.uint32]:
+        return self.numbers(terms.each())
+
     def terms(self) -> list[bytes]:
         """All terms, in the order of their numbers."""
         return list(self._number)
@@ -64,7 +78,7 @@ class Vocabulary:
 
     @classmethod
     def build(cls, terms: Sequence[bytes], first: int = 1) -> Vocabulary:
-        text, starts = _packed(terms)
+        text, starts = packed_terms(terms)
         table = np.zeros(1 << max(4, (2 * len(terms)).bit_length()), np.uint32)
         _fill(text, starts, table)
         return cls(first, text, starts, table)
@@ -73,9 +87,11 @@ class Vocabulary:
         return len(self.starts) - 1
 
     def numbers(self, terms: Sequence[bytes]) -> NDArray[np.uint32]:
-        text, starts = _packed(terms)
-        found = np.zeros(len(terms), np.uint32)
-        _find_all(text, starts, self.text, self.starts, self.table, found)
+        return self.find(packed_terms(terms))
+
+    def find(self, terms: PackedTerms) -> NDArray[np.uint32]:
+        found = np.zeros(len(terms.starts) - 1, np.uint32)
+        _find_all(terms.text, terms.starts, self.text, self.starts, self.table, found)
         found[found > 0] += np.uint32(self.first - 1)
         return found
 
@@ -84,8 +100,7 @@ class Vocabulary:
         return self.text[start:end].tobytes()
 
     def terms(self) -> list[bytes]:
-        whole, starts = self.text.tobytes(), self.starts.tolist()
-        return [whole[a:b] for a, b in itertools.pairwise(starts)]
+        return PackedTerms(self.text, self.starts).each()
 
 
 class LayeredVocabulary:
@@ -95,9 +110,12 @@ class LayeredVocabulary:
         self._layers = tuple(layers)
 
     def numbers(self, terms: Sequence[bytes]) -> NDArray[np.uint32]:
-        found = np.zeros(len(terms), np.uint32)
+        return self.find(packed_terms(terms))
+
+    def find(self, terms: PackedTerms) -> NDArray[np.uint32]:
+        found = np.zeros(len(terms.starts) - 1, np.uint32)
         for layer in self._layers:
-            found = np.maximum(found, layer.numbers(terms))
+            found = np.maximum(found, layer.find(terms))
         return found
 
     def __len__(self) -> int:
@@ -115,16 +133,15 @@ class LayeredVocabulary:
         return [term for layer in self._layers for term in layer.terms()]
 
 
-def _packed(terms: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-    """Terms as one run of bytes and where each starts."""
+def packed_terms(terms: Sequence[bytes]) -> PackedTerms:
     lengths = np.fromiter(map(len, terms), np.uint64, len(terms))
     starts = np.concatenate([np.zeros(1, np.uint64), np.cumsum(lengths, dtype=np.uint64)])
-    return np.frombuffer(b"".join(terms), np.uint8), starts
+    return PackedTerms(np.frombuffer(b"".join(terms), np.uint8), starts)
 
 
 def hash_terms(terms: Sequence[bytes]) -> NDArray[np.uint64]:
     """A hash of each term that stays the same for ever: plans and ids rely on it."""
-    text, starts = _packed(terms)
+    text, starts = packed_terms(terms)
     hashes = np.empty(len(terms), np.uint64)
     _hash_all(text, starts, hashes)
     return hashes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import LongType, StructField, StructType
 
@@ -20,24 +19,25 @@ def match_posts(posts: DataFrame, index: Index, ref: IndexRef) -> DataFrame:
     post_type = receive.id_type(posts)
     subscription_type = index.id_type
     schema = StructType(
-        [StructField("subscription_id", from_arrow_type(subscription_type)), StructField("post_id", post_type)]
+        [
+            StructField("subscription_id", from_arrow_type(subscription_type), nullable=False),
+            StructField("post_id", post_type, nullable=False),
+            StructField("index_version", LongType(), nullable=False),
+        ]
     )
     received = receive.usable(posts)
     if index.manifest.plan is None:
-        matches = received.mapInArrow(stages.match_whole(ref), schema)
-    else:
-        time_zone = posts.sparkSession.conf.get("spark.sql.session.timeZone")
-        arrow_type = to_arrow_type(post_type, timezone=time_zone)
-        routed_schema = blob.routed_schema(arrow_type, index.manifest.terms, index.manifest.regions)
-        routed = received.mapInArrow(stages.route(ref, routed_schema), stages.ROUTED)
-        placed = routed.repartitionById(index.manifest.plan.matchers, "matcher")
-        if not index.manifest.shared:
-            matches = placed.mapInArrow(stages.match_shard(ref, routed_schema), schema)
-        else:
-            hits_schema = once.hits_schema(subscription_type, arrow_type)
-            hits = placed.mapInArrow(stages.find_in_shard(ref, routed_schema, hits_schema), stages.HITS)
-            matches = _by_batch(hits).mapInArrow(stages.merge(hits_schema), schema)
-    return matches.withColumn("index_version", F.lit(index.version).cast(LongType()))
+        return received.mapInArrow(stages.match_whole(ref), schema)
+    time_zone = posts.sparkSession.conf.get("spark.sql.session.timeZone")
+    arrow_type = to_arrow_type(post_type, timezone=time_zone)
+    routed_schema = blob.routed_schema(arrow_type, index.manifest.terms, index.manifest.regions)
+    routed = received.mapInArrow(stages.route(ref, routed_schema), stages.ROUTED)
+    placed = routed.repartitionById(index.manifest.plan.matchers, "matcher")
+    if not index.manifest.shared:
+        return placed.mapInArrow(stages.match_shard(ref, routed_schema), schema)
+    hits_schema = once.hits_schema(subscription_type, arrow_type)
+    hits = placed.mapInArrow(stages.find_in_shard(ref, routed_schema, hits_schema), stages.HITS)
+    return _by_batch(hits).mapInArrow(stages.merge(ref, hits_schema), schema)
 
 
 def _by_batch(hits: DataFrame) -> DataFrame:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pyspark import SparkFiles
 
 from tidings.index.index import Index, LiveSegment
+from tidings.index.warmth import Warmth
 from tidings.match.matcher import FlatMatcher, Hits
 from tidings.receive.compose import positions, searchable
 from tidings.receive.judge import unfit
@@ -57,11 +58,12 @@ class OpenIndex:
 
     def __init__(self, ref: IndexRef) -> None:
         self.index = Index.open(ref.path(), ref.version)
+        self._warmth = _warmth(ref.path())
         self._matchers: dict[int, list[tuple[LiveSegment, FlatMatcher]]] = {}
 
     @cached_property
     def receiver(self) -> Receiver:
-        return self.index.receiver()
+        return self.index.receiver(self._warmth.remembered)
 
     @cached_property
     def router(self) -> Router:
@@ -76,6 +78,10 @@ class OpenIndex:
         where[bad] = np.nan
         return received, where
 
+    def keep_warm(self) -> None:
+        """Leave what was met to workers that start later; called when a task has read all its posts."""
+        self._warmth.save()
+
     def match(self, shard: int, received: Received, where: NDArray[np.float64]) -> list[Found]:
         """What a shard finds, segment by segment; a live subscription is in one segment of a shard only."""
         return [Found(matcher.match(received, where), live) for live, matcher in self._shard(shard)]
@@ -85,6 +91,9 @@ class OpenIndex:
             terms = self.index.manifest.terms
             self._matchers[shard] = [(s, FlatMatcher(s.segment, terms, s.removed)) for s in self.index.shard(shard)]
         return self._matchers[shard]
+
+
+_warmth = lru_cache(maxsize=2)(Warmth)
 
 
 @lru_cache(maxsize=2)  # the version in use and the one before it
