@@ -14,17 +14,16 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidings.errors import StoreError
-from tidings.store.columns import MAX_ID_BYTES, clean, id_kind, numbered, post_columns, rejected_columns
+from tidings.store.columns import numbered, rejected_columns
 from tidings.store.database import Database, Whole
+from tidings.store.distinct import Hits, distinct, once, sorted_once
 from tidings.store.records import Stored
 from tidings.store.schema import ERA_BITS
 
 _MOMENT_S = 60.0
 _NONE_YET = "Batch {} of stream {!r} was never begun; call begin() first."
-_TOO_LONG = f"id longer than {MAX_ID_BYTES:,} bytes"
 
 _MATCH = "INSERT INTO match (era, subscription, cursor, post, index_version, batch) "
 _NEW = _MATCH + f"SELECT (b + ?) >> {ERA_BITS}, a, b + ?, b + ?, ?, ? FROM "
@@ -40,16 +39,6 @@ _TALLY = """INSERT INTO tally (subscription, kept) SELECT a, b FROM {} WHERE tru
 _DEAD = """SELECT a FROM {} WHERE NOT EXISTS
     (SELECT 1 FROM subscription s WHERE s.id = a AND s.removed_at IS NULL)"""
 _KNOWN = "SELECT place, number FROM {} CROSS JOIN post p WHERE p.id = value AND p.id_kind = ?"
-
-
-class Hits(NamedTuple):
-    """Matches side by side: subscription, and the post as its place."""
-
-    subscriptions: Whole
-    places: Whole
-
-    def where(self, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Hits:
-        return Hits(self.subscriptions[chosen], self.places[chosen])
 
 
 class Stamp(NamedTuple):
@@ -93,8 +82,8 @@ def _store_matches(db: Database, posts: pa.Table, matches: pa.Table, stamp: Stam
     hits = _live(db, Hits(_whole(matches["subscription"]), _whole(matches["post_row"])))
     if not len(hits.places):
         return Stored(0, 0, 0, 0), None
-    columns, kind, hits, unfit = _distinct(posts, hits)
-    hits = _once(hits)
+    columns, kind, hits, unfit = distinct(posts, hits)
+    hits = once(hits)
     first = counter(db, "number", len(columns)) + 1
     added = _store_posts(db, columns, kind, hits, first, stamp)
     known = Hits(np.empty(0, np.int64), np.empty(0, np.int64))
@@ -116,74 +105,12 @@ def _whole(column: pa.ChunkedArray) -> Whole:
 
 def _live(db: Database, hits: Hits) -> Hits:
     """Without those of subscriptions that are gone (or were never there)."""
-    distinct = _sorted_once(hits.subscriptions)
-    given = db.pairs(distinct, np.zeros_like(distinct))
+    asked = sorted_once(hits.subscriptions)
+    given = db.pairs(asked, np.zeros_like(asked))
     dead = db.rows(_DEAD.format(given.sql), *given.parameters)
     if not dead:
         return hits
     return hits.where(~np.isin(hits.subscriptions, np.array([a for (a,) in dead], np.int64)))
-
-
-def _distinct(posts: pa.Table, hits: Hits) -> tuple[pa.Table, int, Hits, pa.Table | None]:
-    """The posts that were hit, each id once and in order (its index then grows in order too); hits point to them."""
-    wanted, places = _used(hits.places, len(posts))
-    kind = id_kind(posts.schema.field("id").type)
-    columns = post_columns(posts.take(pa.array(wanted)))
-    ids = columns["id"].combine_chunks()
-    bad = pc.fill_null(pc.greater(pc.binary_length(ids), MAX_ID_BYTES), True)
-    if pc.any(bad).as_py():
-        return _without(posts, hits, wanted[bad.to_numpy(zero_copy_only=False)])
-    if not pc.all(pc.less(ids[:-1], ids[1:])).as_py():
-        columns, group = _grouped(columns, ids)
-        places = group[places]
-    return columns, kind, Hits(hits.subscriptions, places), None
-
-
-def _used(places: Whole, count: int) -> tuple[Whole, Whole]:
-    """The places that occur, in order, and for each given place its rank among them."""
-    occurs = np.zeros(count, np.bool_)
-    occurs[places] = True
-    rank = np.cumsum(occurs, dtype=np.int64) - 1
-    return np.flatnonzero(occurs), rank[places]
-
-
-def _grouped(columns: pa.Table, ids: pa.Array) -> tuple[pa.Table, Whole]:
-    """The rows in order of their ids, of equal ids the first; and for each row given the place of its id."""
-    order = pc.sort_indices(ids).to_numpy(zero_copy_only=False).astype(np.int64)
-    ordered = ids.take(pa.array(order))
-    starts = np.ones(len(order), np.bool_)
-    starts[1:] = pc.not_equal(ordered[:-1], ordered[1:]).to_numpy(zero_copy_only=False)
-    group = np.empty(len(order), np.int64)
-    group[order] = np.cumsum(starts) - 1
-    return columns.take(pa.array(order[starts])), group
-
-
-def _without(posts: pa.Table, hits: Hits, bad: Whole) -> tuple[pa.Table, int, Hits, pa.Table | None]:
-    """Posts without an id, or with one no index can hold, are set aside like any other bad row."""
-    ids = clean(posts["id"].take(pa.array(bad)))
-    reasons = pc.if_else(pc.is_null(ids), "no id", _TOO_LONG)
-    unfit = pa.table({"reason": reasons, "excerpt": ids})
-    rest = hits.where(~np.isin(hits.places, bad))
-    if not len(rest.places):
-        return post_columns(posts.slice(0, 0)), 0, rest, unfit
-    return (*_distinct(posts, rest)[:3], unfit)
-
-
-def _once(hits: Hits) -> Hits:
-    """Each pair once, in the order in which they will lie on disk."""
-    if not len(hits.places):
-        return hits
-    bits = int(hits.places.max()).bit_length()
-    packed = _sorted_once(hits.subscriptions << bits | hits.places)
-    return Hits(packed >> bits, packed & ((1 << bits) - 1))
-
-
-def _sorted_once(values: Whole) -> Whole:
-    """As np.unique, which hashes and takes several times as long."""
-    ordered = np.sort(values)
-    keep = np.ones(len(ordered), np.bool_)
-    keep[1:] = ordered[1:] != ordered[:-1]
-    return ordered[keep]
 
 
 def _store_posts(db: Database, columns: pa.Table, kind: int, hits: Hits, first: int, stamp: Stamp) -> int:

@@ -12,16 +12,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from tidings.store.commit import change_refs, counter
-from tidings.store.database import Database, Whole
+from tidings.store.database import Database, Row, Whole
 from tidings.store.read import era_groups
 from tidings.store.records import Forgotten, Retention
 from tidings.store.schema import ERA_BITS
 
 _STEP = 5_000  # rows deleted in one transaction
+_SUBSCRIPTIONS = 200  # looked at in one transaction
 _PAUSE_S = 0.002  # between steps: locks are not fair, and a commit may be waiting
 _SURPLUS = """SELECT t.subscription, t.kept - CASE WHEN s.removed_at IS NULL THEN ? ELSE 0 END
     FROM tally t LEFT JOIN subscription s ON s.id = t.subscription
-    WHERE t.kept > CASE WHEN s.removed_at IS NULL THEN ? ELSE 0 END ORDER BY t.subscription"""
+    WHERE t.kept > CASE WHEN s.removed_at IS NULL THEN ? ELSE 0 END AND t.subscription > ?
+    ORDER BY t.subscription LIMIT ?"""
 _OLDEST = "SELECT era, cursor, post FROM match WHERE era IN ({}) AND subscription = ? ORDER BY cursor LIMIT ?"
 _ORPHANS = """DELETE FROM post WHERE number > ? AND number <= ? AND NOT EXISTS
     (SELECT 1 FROM match m WHERE m.post = post.number AND m.cursor <> m.post)"""
@@ -98,31 +100,46 @@ def _post_ranges(db: Database, last: int) -> Iterator[tuple[int, int]]:
 
 def _forget_surplus(db: Database, limit: int) -> int:
     """The oldest matches of subscriptions that have too many, and all of those that were removed."""
-    count = 0
-    for subscription, surplus in db.rows(_SURPLUS, limit, limit):
-        while surplus > 0:
-            gone = _forget_oldest(db, subscription, min(surplus, _STEP))
-            if not gone:  # somebody else was faster
-                break
-            count, surplus = count + gone, surplus - gone
-            time.sleep(_PAUSE_S)
-    return count
+    count, last = 0, 0
+    while True:
+        with db.write():
+            found = db.rows(_SURPLUS, limit, limit, last, _SUBSCRIPTIONS)
+            gone, last = _forget_oldest(db, found)
+        if not found:
+            return count
+        count += gone
+        time.sleep(_PAUSE_S)
 
 
-def _forget_oldest(db: Database, subscription: int, limit: int) -> int:
+def _forget_oldest(db: Database, surplus: list[Row]) -> tuple[int, int]:
+    """So many of each subscription's matches, until a step is full; how many went, the last subscription finished."""
+    subscriptions: list[int] = []
     posts: list[int] = []
-    with db.write():
-        for eras in era_groups(db):
-            listed = ", ".join(map(str, eras))
-            found = db.rows(_OLDEST.format(listed), subscription, limit - len(posts))
-            posts += [post for _, _, post in found]
-            for era, last in {era: cursor for era, cursor, _ in found}.items():
-                db.run("DELETE FROM match WHERE era = ? AND subscription = ? AND cursor <= ?", era, subscription, last)
-            if len(posts) >= limit:
-                break
-        _take_from_tally(db, np.full(len(posts), subscription, np.int64))
-        _release(db, np.array(posts, np.int64))
-    return len(posts)
+    last, eras = 0, list(era_groups(db))
+    for subscription, count in surplus:
+        wanted = min(count, _STEP - len(posts))
+        gone = _delete_oldest(db, eras, subscription, wanted)
+        posts += gone
+        subscriptions += [subscription] * len(gone)
+        last = subscription if wanted == count else subscription - 1
+        if len(posts) >= _STEP:
+            break
+    _take_from_tally(db, np.array(subscriptions, np.int64))
+    _release(db, np.array(posts, np.int64))
+    return len(posts), last
+
+
+def _delete_oldest(db: Database, eras: list[range], subscription: int, count: int) -> list[int]:
+    """Delete a subscription's oldest matches; their posts."""
+    posts: list[int] = []
+    for group in eras:
+        found = db.rows(_OLDEST.format(", ".join(map(str, group))), subscription, count - len(posts))
+        posts += [post for _, _, post in found]
+        for era, last in {era: cursor for era, cursor, _ in found}.items():
+            db.run("DELETE FROM match WHERE era = ? AND subscription = ? AND cursor <= ?", era, subscription, last)
+        if len(posts) >= count:
+            break
+    return posts
 
 
 def _take_from_tally(db: Database, subscriptions: Whole) -> None:
@@ -133,12 +150,11 @@ def _take_from_tally(db: Database, subscriptions: Whole) -> None:
 
 
 def _release(db: Database, posts: Whole) -> None:
-    """These posts lost a match each; those that lost their last one go."""
+    """These posts lost a match each; those that lost their last one go, the others are counted down."""
+    given = db.pairs(*np.unique(posts, return_counts=True))
+    spent = f"SELECT p.number FROM {given.sql} CROSS JOIN post p WHERE p.number = a AND p.refs <= b"
+    counter(db, "posts", -db.run(f"DELETE FROM post WHERE number IN ({spent})", *given.parameters))
     change_refs(db, posts, "-")
-    distinct = np.unique(posts)
-    given = db.pairs(distinct, np.zeros_like(distinct))
-    sql = f"DELETE FROM post WHERE refs <= 0 AND number IN (SELECT a FROM {given.sql})"
-    counter(db, "posts", -db.run(sql, *given.parameters))
 
 
 def _forget_batches(db: Database, limit: int) -> int:
