@@ -154,7 +154,7 @@ def matched(
 def _routed(index: Index, shards: Sequence, batches: Iterator[Batch], merge: bool) -> Iterator[tuple[int, int]]:
     """Route, match on every matcher what reaches it, merge: as the Spark stages do, without Spark."""
     router, merger = Router(index), Merger()
-    schema = routed_schema(pa.int64(), index.manifest.terms, index.manifest.regions)
+    schema = routed_schema(pa.int64(), index.manifest.terms, index.manifest.regions, with_places=True)
     for number, (first, batch, where) in enumerate(batches):
         shares = router.route(batch, where)
         ids = pa.array(range(first, first + len(batch)), pa.int64())
@@ -194,7 +194,7 @@ MATCHERS: Mapping[str, Match] = {
     "flat on 70 matchers": partial(partitioned, matchers=70),
     "flat after changes": changed,
     "flat after a merge": partial(changed, merged=True),
-    "flat on 3 matchers after changes": partial(changed, plan=PlanRecord("hash", 3, 7)),
+    "flat on 3 matchers after changes": partial(changed, plan=PlanRecord("hash", 3, 7, "random")),
     "flat on 3 matchers after a merge": partial(changed, plan=PlanRecord("hash", 3, 7), merged=True),
     "trie": trie,
     "trie of segments after changes": trie_of_segments,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,12 +11,13 @@ from hypothesis import strategies as st
 from tests.contract.matchers import table
 from tests.generators import query_lists
 
+from tidings.errors import InputError
 from tidings.index.compile import GrowingVocabulary, compile_subscriptions
 from tidings.index.conjunctions import Conjunctions
 from tidings.partition.words.plan import partitioner
+from tidings.place.placer import PLACERS, placer
 from tidings.place.random import place_at_random
 
-PLACERS = {"random": place_at_random}
 every_placer = pytest.mark.parametrize("name", PLACERS)
 numbers_of_matchers = st.sampled_from([1, 2, 3, 8, 70, 1024])
 
@@ -64,3 +67,19 @@ def test_at_random_every_eligible_matcher_is_as_likely_however_many_words_it_has
     conjunctions, matcher_of = compiled([query] * 4000, 2)
     chosen, _ = place_at_random(conjunctions, matcher_of, 2, seed=1)
     assert 0.45 < np.mean(chosen) < 0.55
+
+
+@settings(max_examples=100, deadline=None)
+@given(query_lists, numbers_of_matchers)
+def test_by_the_rarest_the_word_with_the_largest_number_leads_unless_alternatives_share_another(queries, matchers):
+    conjunctions, matcher_of = compiled(queries, matchers)
+    _, leads = PLACERS["rarest"](conjunctions, matcher_of, matchers, 0)
+    words = [set(conjunctions.terms[a:b].tolist()) for a, b in itertools.pairwise(conjunctions.starts.tolist())]
+    for number, owner in enumerate(conjunctions.owner.tolist()):
+        siblings = [words[row] for row in np.flatnonzero(conjunctions.owner == owner).tolist()]
+        assert leads[number] == max(set.intersection(*siblings) or words[number], default=0)
+
+
+def test_a_placer_nobody_knows_is_refused():
+    with pytest.raises(InputError, match="choose one of: random, rarest"):
+        placer("best")

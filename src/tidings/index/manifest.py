@@ -28,6 +28,7 @@ class PlanRecord:
     algorithm: str
     matchers: int
     seed: int
+    placer: str = "rarest"
 
 
 @dataclass(frozen=True, slots=True)

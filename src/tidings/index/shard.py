@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tidings.index.conjunctions import Conjunctions
 from tidings.index.manifest import PlanRecord
 from tidings.partition.words.plan import partitioner
-from tidings.place.random import place_at_random
+from tidings.place.placer import placer
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,8 @@ def share_out(
         phrases = phrase_words(conjunctions)
         yield Share(0, conjunctions, np.arange(count), none, none, phrases, np.zeros(count, np.uint8))
         return
-    matcher, leads = place_at_random(conjunctions, _matcher_of(conjunctions, plan, text_of), plan.matchers, plan.seed)
+    place = placer(plan.placer)
+    matcher, leads = place(conjunctions, _matcher_of(conjunctions, plan, text_of), plan.matchers, plan.seed)
     spread = _is_spread(conjunctions.owner, matcher)
     for number in np.unique(matcher).tolist():
         rows = np.flatnonzero(matcher == number)

@@ -103,7 +103,7 @@ class FindLoop:
     def __init__(self, find: Callable[..., bool], segment: Segment, terms: int) -> None:
         self._find = find
         self._arrays = (segment.list_start(terms), np.ascontiguousarray(segment.second), segment.rest)
-        self._bitmap = np.zeros(2 * (terms // 8 + 1), np.uint8)
+        self._bitmap = np.zeros(terms // 8 + 1, np.uint8)
         self.pairs = np.empty((1 << 14, 2), np.uint32)
 
     def run(self, batches: Sequence[Received]) -> int:
@@ -112,7 +112,8 @@ class FindLoop:
 
     def batch(self, batch: Received) -> NDArray[np.uint32]:
         state = np.zeros(flat.STATE_SIZE, np.uint64)
-        while not self._find(batch.terms, batch.bounds, *self._arrays, self._bitmap, self.pairs, state):
+        arguments = (batch.terms, batch.bounds, *self._arrays, self._bitmap, flat.room_for_words(batch.bounds))
+        while not self._find(*arguments, self.pairs, state):
             grown = np.empty((2 * len(self.pairs), 2), np.uint32)
             grown[: len(self.pairs)] = self.pairs
             self.pairs = grown

@@ -31,7 +31,7 @@ def compile_find(folder: Path) -> Find:
         subprocess.run([command, *FLAGS, str(source), "-o", str(library)], check=True, capture_output=True)
     native = ctypes.CDLL(str(library)).find
     pointer, number = ctypes.c_void_p, ctypes.c_uint64
-    native.argtypes = [pointer, pointer, number, *[pointer] * 4, number, pointer, number, pointer]
+    native.argtypes = [pointer, pointer, number, *[pointer] * 6, number, pointer]
     native.restype = ctypes.c_int
 
     def find(
@@ -41,12 +41,13 @@ def compile_find(folder: Path) -> Find:
         second: NDArray[Any],
         rest: NDArray[Any],
         bitmap: NDArray[Any],
+        listed: NDArray[Any],
         pairs: NDArray[Any],
         state: NDArray[Any],
     ) -> bool:
         index = (list_start.ctypes.data, second.ctypes.data, rest.ctypes.data)
         posts = (terms.ctypes.data, bounds.ctypes.data, len(bounds))
-        buffers = (bitmap.ctypes.data, bitmap.size // 2, pairs.ctypes.data, len(pairs), state.ctypes.data)
+        buffers = (bitmap.ctypes.data, listed.ctypes.data, pairs.ctypes.data, len(pairs), state.ctypes.data)
         return bool(native(*posts, *index, *buffers))
 
     return find

@@ -9,16 +9,23 @@ from __future__ import annotations
 
 import numpy as np
 from numba import float64, types, uint8, uint32, uint64
+from numpy.typing import NDArray
 
 from tidings.index.layout import HAS_PROGRAM, TERM_MASK
 from tidings.index.program import run
 from tidings.jit import inlined, kernel, read, write
+from tidings.receive.marks import prefetch
 
 # Places in the state array.
 POST, USED, EPOCH, STATE_SIZE = 0, 1, 2, 3
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
+
+
+def room_for_words(bounds: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Scratch space for the words of the longest post."""
+    return np.empty(int((bounds[:, 1] - bounds[:, 0]).max(initial=0)) + 1, np.uint32)
 
 
 @inlined
@@ -35,24 +42,25 @@ def _mark(bitmap, terms, start, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _unmark(bitmap, terms, start, end):  # type: ignore[no-untyped-def]
-    """Clear both halves: what the post holds, and which of its lists were read."""
-    half = uint64(bitmap.size // 2)
+def _mark_and_list(bitmap, terms, start, end, list_start, second, listed):  # type: ignore[no-untyped-def]
+    """Mark the words of a post and write down those that have a list, each once; the lists are asked for at once."""
+    count = _ZERO
+    bitmap[_ZERO] |= uint8(1)
     for at in range(start, end):
-        place = uint64(terms[at]) >> uint64(3)
-        bitmap[place] = uint8(0)
-        bitmap[half + place] = uint8(0)
+        term = uint64(terms[at])
+        place, bit = term >> uint64(3), uint8(1) << uint8(term & uint64(7))
+        first = uint64(list_start[term])
+        prefetch(second, first)
+        listed[count] = terms[at]
+        count += uint64(first < uint64(list_start[term + _ONE]) and bitmap[place] & bit == 0)
+        bitmap[place] |= bit
+    return count
 
 
 @inlined
-def _first_time(bitmap, term):  # type: ignore[no-untyped-def]
-    """Whether the list of this word is read for the first time; a post may say a word twice."""
-    place = uint64(bitmap.size // 2) + (term >> uint64(3))
-    bit = uint8(1) << uint8(term & uint64(7))
-    if bitmap[place] & bit:
-        return False
-    bitmap[place] |= bit
-    return True
+def _unmark(bitmap, terms, start, end):  # type: ignore[no-untyped-def]
+    for at in range(start, end):
+        bitmap[uint64(terms[at]) >> uint64(3)] = uint8(0)
 
 
 @inlined
@@ -78,20 +86,23 @@ def _read_list(post, term, list_start, second, rest, bitmap, pairs, used):  # ty
     read(uint32),
     read(uint32, 2),
     write(uint8),
+    write(uint32),
     write(uint32, 2),
     write(uint64),
 )
-def find(terms, bounds, list_start, second, rest, bitmap, pairs, state):  # type: ignore[no-untyped-def]
-    """Write (post, entry) of all entries whose first four words a post holds; False when `pairs` must grow first."""
+def find(terms, bounds, list_start, second, rest, bitmap, listed, pairs, state):  # type: ignore[no-untyped-def]
+    """Write (post, entry) of all entries whose first four words a post holds; False when `pairs` must grow first.
+
+    `listed` has room for the words of the longest post.
+    """
     used = uint64(state[USED])
     room = uint64(pairs.shape[0])
     for post in range(uint64(state[POST]), uint64(bounds.shape[0])):
         start, end = uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])
-        _mark(bitmap, terms, start, end)
         before = used
-        for at in range(start, end):
-            term = uint64(terms[at])
-            if list_start[term] < list_start[term + _ONE] and used <= room and _first_time(bitmap, term):
+        for number in range(_mark_and_list(bitmap, terms, start, end, list_start, second, listed)):
+            if used <= room:
+                term = uint64(listed[number])
                 used = _read_list(uint32(post), term, list_start, second, rest, bitmap, pairs, used)
         _unmark(bitmap, terms, start, end)
         if used > room:

@@ -43,7 +43,7 @@ class FlatMatcher:
         self._segment = segment
         self._removed = removed
         self._list_start = segment.list_start(term_count)
-        self._bitmap = np.zeros(2 * (term_count // 8 + 1), np.uint8)
+        self._bitmap = np.zeros(term_count // 8 + 1, np.uint8)
         self._pairs = np.empty((_FIRST_ROOM, 2), np.uint32)
         self._hits = np.empty((2, _FIRST_ROOM), np.uint32)
         self._seen = np.zeros(len(segment) if segment.repeated.any() else 0, np.uint32)
@@ -59,7 +59,8 @@ class FlatMatcher:
 
     def _find(self, received: Received) -> NDArray[np.uint32]:
         s, state = self._segment, np.zeros(flat.STATE_SIZE, np.uint64)
-        arguments = (received.terms, received.bounds, self._list_start, s.second, s.rest, self._bitmap)
+        listed = flat.room_for_words(received.bounds)
+        arguments = (received.terms, received.bounds, self._list_start, s.second, s.rest, self._bitmap, listed)
         while not flat.find(*arguments, self._pairs, state):
             self._pairs = _doubled(self._pairs)
         return self._pairs[: int(state[flat.USED])]

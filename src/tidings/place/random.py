@@ -1,12 +1,6 @@
-"""Random anycast: a conjunction goes to any one of the matchers responsible for its words, each as likely.
-
-The conjunctions of one subscription go to the same matcher where they have a word in common: then nobody else can find
-the subscription, and its hits need no merging.
-"""
+"""Random anycast: a conjunction goes to any one of the matchers responsible for its words, each as likely."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import numpy as np
 from numba import types, uint16, uint32, uint64
@@ -14,13 +8,12 @@ from numpy.typing import NDArray
 
 from tidings.index.conjunctions import Conjunctions
 from tidings.jit import inlined, kernel, read, write
+from tidings.place.together import Placement, keep_together
 
 _ONE = np.uint64(1)
 
 
-def place_at_random(
-    conjunctions: Conjunctions, matcher_of: NDArray[np.uint16], matchers: int, seed: int
-) -> tuple[NDArray[np.uint16], NDArray[np.uint32]]:
+def place_at_random(conjunctions: Conjunctions, matcher_of: NDArray[np.uint16], matchers: int, seed: int) -> Placement:
     """(the matcher of each conjunction, the word that leads posts there: 0 for those found by region).
 
     `matcher_of` is indexed by term number. The same seed places the same conjunctions alike.
@@ -31,28 +24,10 @@ def place_at_random(
     _place(conjunctions.terms, conjunctions.starts, matcher_of, draws, chosen, leads)
     wordless = conjunctions.starts[:-1] == conjunctions.starts[1:]
     chosen[wordless] = draws[wordless] % np.uint64(matchers)
-    for rows in _alternatives(conjunctions.owner):
-        common = _common_terms(conjunctions, rows)
-        if len(common):
-            leads[rows] = common[draws[rows[0]] % np.uint64(len(common))]
-            chosen[rows] = matcher_of[leads[rows]]
+    keep_together(
+        conjunctions, matcher_of, (chosen, leads), lambda common, row: int(common[draws[row] % np.uint64(len(common))])
+    )
     return chosen, leads
-
-
-def _alternatives(owner: NDArray[np.uint32]) -> Iterator[NDArray[np.intp]]:
-    """The conjunctions of each owner that has several; those of one owner stand together."""
-    first = np.flatnonzero(np.diff(owner, prepend=owner[:1] + np.uint32(1)))
-    sizes = np.diff(first, append=len(owner))
-    for start, size in zip(first[sizes > 1].tolist(), sizes[sizes > 1].tolist(), strict=True):
-        yield np.arange(start, start + size)
-
-
-def _common_terms(conjunctions: Conjunctions, rows: NDArray[np.intp]) -> NDArray[np.uint32]:
-    terms, starts = conjunctions.terms, conjunctions.starts
-    common = set(terms[starts[rows[0]] : starts[rows[0] + 1]].tolist())
-    for row in rows[1:]:
-        common &= set(terms[starts[row] : starts[row + 1]].tolist())
-    return np.array(sorted(common), np.uint32)
 
 
 @inlined

@@ -49,7 +49,7 @@ GAP_BIT = np.uint32(0x40000000)  # in the lexicon: a gap behind this term must b
 
 # Places in the state array; 2 and 3 are the lexicon's.
 ROW, USED = 0, 1
-_GAP, _TAGS, _LETTER_END, _COLLECTED, STATE_SIZE = 4, 5, 6, 7, 8  # of the row at hand
+_GAP, _TAGS, _LETTER_END, _COLLECTED, _SPECIAL, _ODD, STATE_SIZE = 4, 5, 6, 7, 8, 9, 10  # of the row at hand
 
 _MAX_TOKEN = np.uint64(256)
 _ZERO = np.uint64(0)
@@ -64,42 +64,51 @@ _STOP_HAS_ENTITY = np.uint64((1 << 62) + 1)
 _TOKEN, _MOST_TOKENS = np.uint64(5), np.uint64(1024)
 _NO_TOKEN = np.uint64(0)  # the label of a gap
 
-# The marks of a block of 64 bytes; in the scratch space they stand behind the tokens.
-_MARKS = np.uint64(3)
-_EVENTS, _OUTSIDE, _ODD = (_TOKEN * _MOST_TOKENS + np.uint64(kind) for kind in range(3))
+# The scratch space: the tokens; then four lists of places, each with room for a whole row: where runs of word bytes
+# start and end, the special bytes, and where bytes that need a closer look start.
+_STARTS, _ENDS, _SPECIALS, _ODDS, _LISTS = (np.uint64(number) for number in range(5))
 
 
 def scratch_size(longest_row: int) -> int:
-    """How many 64-bit words the tokens and the marks of a row take."""
-    return int(_TOKEN * _MOST_TOKENS + _MARKS) + int(_MARKS) * (longest_row // BLOCK + 1)
+    return int(_TOKEN * _MOST_TOKENS) + int(_LISTS) * (longest_row + 2)
 
 
 @inlined
-def _mark(data, start, size, marks):  # type: ignore[no-untyped-def]
-    """For every block of a row: where anything is, where no word is (and behind the end), where to look closer."""
-    for block in range((size + uint64(63)) >> uint64(6)):
-        at = start + (block << uint64(6))
-        left = size - (block << uint64(6))
-        inside = _ALL if left >= 64 else (_ONE << left) - _ONE
+def _list(scratch, number):  # type: ignore[no-untyped-def]
+    """Where a list of places begins."""
+    tokens = _TOKEN * _MOST_TOKENS
+    return tokens + number * ((uint64(scratch.size) - tokens) >> uint64(2))
+
+
+@inlined
+def _write_places(bits, base, scratch, at):  # type: ignore[no-untyped-def]
+    """Write down the place of every bit that is set; returns where the next goes."""
+    while bits != 0:
+        scratch[at] = base + lowest_bit(bits)
+        bits &= bits - _ONE
+        at += _ONE
+    return at
+
+
+@inlined
+def _find_runs(data, start, end, scratch):  # type: ignore[no-untyped-def]
+    """Fill the lists of places for a row; returns how many runs of word bytes there are."""
+    starts, ends = _list(scratch, _STARTS), _list(scratch, _ENDS)
+    specials, odds = _list(scratch, _SPECIALS), _list(scratch, _ODDS)
+    was_word, was_odd = _ZERO, _ZERO
+    for at in range(start, end, uint64(BLOCK)):
+        inside = _ALL if end - at >= BLOCK else (_ONE << (end - at)) - _ONE
         odd = odd_bits(data, at) & inside
         word = (plain_bits(data, at) & inside) | odd
-        marks[block * _MARKS + _EVENTS] = word | (special_bits(data, at) & inside)
-        marks[block * _MARKS + _OUTSIDE] = ~word
-        marks[block * _MARKS + _ODD] = odd
-
-
-@inlined
-def _next(marks, kind, at, size):  # type: ignore[no-untyped-def]
-    """The first place from `at` on that has a mark; the size of the row if there is none."""
-    block = at >> uint64(6)
-    bits = marks[block * _MARKS + kind] >> (at & uint64(63))
-    if bits != 0:
-        return min(at + lowest_bit(bits), size)
-    for later in range(block + _ONE, (size + uint64(63)) >> uint64(6)):
-        bits = marks[later * _MARKS + kind]
-        if bits != 0:
-            return min((later << uint64(6)) + lowest_bit(bits), size)
-    return size
+        after_word = (word << _ONE) | was_word
+        starts = _write_places(word & ~after_word, at, scratch, starts)
+        ends = _write_places(~word & after_word, at, scratch, ends)
+        specials = _write_places(special_bits(data, at) & inside, at, scratch, specials)
+        odds = _write_places(odd & ~((odd << _ONE) | was_odd), at, scratch, odds)
+        was_word, was_odd = word >> uint64(63), odd >> uint64(63)
+    scratch[ends] = end  # of a run that fills the last block
+    scratch[specials], scratch[odds] = _ALL, _ALL
+    return starts - _list(scratch, _STARTS)
 
 
 @inlined
@@ -254,30 +263,47 @@ def _look_up(data, slots, arena, terms, tokens, state):  # type: ignore[no-untyp
 
 
 @inlined
+def _specials(data, at, until, end, classes, slots, scratch, state):  # type: ignore[no-untyped-def]
+    """Take the special bytes before `until` that are not part of anything taken already; the place to go on from."""
+    while at < _STOPPED and scratch[state[_SPECIAL]] < until:
+        place = scratch[state[_SPECIAL]]
+        state[_SPECIAL] += _ONE
+        if place >= at:
+            at = _special(data, place, end, classes, slots, scratch, state)
+    return at
+
+
+@inlined
+def _has_odd(data, at, stop, scratch, state):  # type: ignore[no-untyped-def]
+    """Whether a run, or what is left of it, needs a closer look."""
+    while scratch[state[_ODD]] < at:
+        state[_ODD] += _ONE
+    return scratch[state[_ODD]] < stop or data[at] >= 0x80 or data[at] == 39
+
+
+@inlined
 def _row(data, start, end, classes, slots, arena, terms, state, scratch):  # type: ignore[no-untyped-def]
     """Tokenise one row from terms[USED] on: words in order, then a gap and the tags. Returns why it ended early."""
-    size = end - start
-    top = state[USED] + size + _ONE
+    top = state[USED] + (end - start) + _ONE
     state[_TAGS], state[_GAP], state[_LETTER_END], state[_COLLECTED] = top, _ZERO, _ALL, _ZERO
-    _mark(data, start, size, scratch)
-    next_odd = start + _next(scratch, _ODD, _ZERO, size)
-    at = start + _next(scratch, _EVENTS, _ZERO, size)
-    while at < end:
-        stop = start + _next(scratch, _OUTSIDE, at - start, size)
-        if next_odd < at:
-            next_odd = start + _next(scratch, _ODD, at - start, size)
-        if stop == at:
-            at = _special(data, at, end, classes, slots, scratch, state)
-        elif next_odd >= stop:
-            at = _plain_word(data, at, stop, end, slots, scratch, state)
-        else:
-            at = _odd_run(data, at, stop, end, classes, slots, scratch, state)
+    state[_SPECIAL], state[_ODD] = _list(scratch, _SPECIALS), _list(scratch, _ODDS)
+    starts, ends = _list(scratch, _STARTS), _list(scratch, _ENDS)
+    at = start
+    for run in range(_find_runs(data, start, end, scratch)):
+        first, last = scratch[starts + run], scratch[ends + run]
+        at = max(first, _specials(data, at, first, end, classes, slots, scratch, state))
+        while at < last:
+            if _has_odd(data, at, last, scratch, state):
+                at = _odd_run(data, at, last, end, classes, slots, scratch, state)
+            else:
+                at = _plain_word(data, at, last, end, slots, scratch, state)
+            if state[_COLLECTED] >= _MOST_TOKENS - uint64(2):
+                _look_up(data, slots, arena, terms, scratch, state)
         if at >= _STOPPED:
             return at
-        if state[_COLLECTED] >= _MOST_TOKENS - uint64(2):
-            _look_up(data, slots, arena, terms, scratch, state)
-        if at < end:
-            at = start + _next(scratch, _EVENTS, at - start, size)
+    at = _specials(data, at, end, end, classes, slots, scratch, state)
+    if at >= _STOPPED:
+        return at
     _look_up(data, slots, arena, terms, scratch, state)
     _take_tags(top, terms, state)
     return _ZERO
@@ -308,7 +334,8 @@ def _take_tags(top, terms, state):  # type: ignore[no-untyped-def]
 def tokenise(data, offsets, classes, slots, arena, terms, bounds, state, scratch):  # type: ignore[no-untyped-def]
     """Tokenise rows from state[ROW] on; False when the lexicon must grow before the next row can be taken.
 
-    A block of bytes behind the last row must be readable. `scratch` is as long as `scratch_size` says.
+    A block of bytes behind the last row must be readable. `scratch` has the size that
+    `scratch_size` says.
     """
     rows = uint64(bounds.shape[0])
     row = uint64(state[ROW])

@@ -14,7 +14,7 @@ from tidings.route.router import Share
 
 @dataclass(frozen=True, slots=True)
 class RoutedPosts:
-    """Posts as a matcher gets them; `posts` are their places in the batch they came in."""
+    """Posts as a matcher gets them; `posts` are their places in the batch they came in, null if not sent."""
 
     posts: pa.Array
     ids: pa.Array
@@ -22,10 +22,14 @@ class RoutedPosts:
     positions: NDArray[np.float64]
 
 
-def routed_schema(id_type: pa.DataType, terms: int, with_positions: bool) -> pa.Schema:
-    """The posts of one batch that one matcher must see: as few bytes as the number of terms and the regions allow."""
+def routed_schema(id_type: pa.DataType, terms: int, with_positions: bool, with_places: bool) -> pa.Schema:
+    """The posts of one batch that one matcher must see, in as few bytes as the index allows.
+
+    Positions matter to regions only, places in the batch only where hits are merged.
+    """
     term = pa.uint16() if terms < 1 << 16 else pa.uint32()
-    fields = [("post", pa.uint32()), ("post_id", id_type), ("terms", pa.list_(term))]
+    fields = [("post_id", id_type), ("terms", pa.list_(term))]
+    fields += [("post", pa.uint32())] if with_places else []
     return pa.schema([*fields, ("lon", pa.float64()), ("lat", pa.float64())] if with_positions else fields)
 
 
@@ -34,10 +38,10 @@ def pack(share: Share, ids: pa.Array, positions: NDArray[np.float64], schema: pa
     posts = pa.array(share.posts)
     values = pa.array(share.terms.astype(schema.field("terms").type.value_type.to_pandas_dtype()))
     terms = pa.ListArray.from_arrays(pa.array(share.starts.view(np.int32)), values)
-    columns = [posts, ids.take(posts), terms]
-    if len(schema) > len(columns):
-        columns += [pa.array(positions[share.posts, 0]), pa.array(positions[share.posts, 1])]
-    return bytes(pa.record_batch(columns, schema=schema).serialize())
+    columns = {"post_id": ids.take(posts), "terms": terms, "post": posts}
+    if "lon" in schema.names:
+        columns |= {"lon": pa.array(positions[share.posts, 0]), "lat": pa.array(positions[share.posts, 1])}
+    return bytes(pa.record_batch([columns[name] for name in schema.names], schema=schema).serialize())
 
 
 def unpack(blob: pa.Buffer, schema: pa.Schema) -> RoutedPosts:
@@ -49,4 +53,5 @@ def unpack(blob: pa.Buffer, schema: pa.Schema) -> RoutedPosts:
     if "lon" in schema.names:
         positions = np.column_stack([np.asarray(batch.column("lon")), np.asarray(batch.column("lat"))])
     received = Received(np.asarray(listed.values).astype(np.uint32, copy=False), bounds)
-    return RoutedPosts(batch.column("post"), batch.column("post_id"), received, positions)
+    posts = batch.column("post") if "post" in schema.names else pa.nulls(batch.num_rows, pa.uint32())
+    return RoutedPosts(posts, batch.column("post_id"), received, positions)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tidings.index.grid import CELLS, EVERYWHERE, cell_at, on_globe
 from tidings.index.index import Index
 from tidings.jit import inlined, kernel, read, write
+from tidings.receive.marks import lowest_bit
 from tidings.receive.receiver import Received
 
 _ZERO = np.uint64(0)
@@ -56,29 +57,26 @@ class Router:
     def route(self, received: Received, positions: NDArray[np.float64]) -> list[Share]:
         """The share of every matcher that must see anything of a batch."""
         bits = np.zeros((len(received), self._width), np.uint64)
-        counts = np.zeros(self.matchers + 1, np.uint64)
-        _route(received.terms, received.bounds, positions.ravel(), self._of_term, self._of_cell, bits, counts)
-        starts = np.concatenate([np.zeros(1, np.uint64), np.cumsum(counts[:-1], dtype=np.uint64)])
-        posts = np.empty(int(starts[-1]), np.uint32)
-        _deal(bits, starts[:-1].copy(), posts)
-        dealt = np.split(posts, starts[1:-1].astype(np.int64))
-        return [self._share(matcher, mine, received) for matcher, mine in enumerate(dealt) if len(mine)]
+        room = np.zeros((2, self.matchers + 1), np.uint64)
+        _route(received.terms, received.bounds, positions.ravel(), self._of_term, self._of_cell, bits, room)
+        places = np.concatenate([np.zeros((2, 1), np.uint64), np.cumsum(room, axis=1, dtype=np.uint64)], axis=1)
+        dealt = np.empty((2, int(places[0, -1])), np.uint32)
+        terms = np.empty(int(places[1, -1]), np.uint32)
+        ends = places.copy()
+        _deal(received.terms, received.bounds, bits, self._matters, self._gaps_after, ends, dealt, terms)
+        return [self._share(matcher, places, ends, dealt, terms) for matcher in np.flatnonzero(room[0]).tolist()]
 
-    def _share(self, matcher: int, posts: NDArray[np.uint32], received: Received) -> Share:
-        lengths = received.bounds[posts, 1] - received.bounds[posts, 0]
-        terms = np.empty(int(lengths.sum()), np.uint32)
-        starts = np.zeros(len(posts) + 1, np.uint32)
-        _gather(received.terms, received.bounds, posts, self._matters, matcher, self._gaps_after, terms, starts)
-        return Share(matcher, posts, terms[: starts[-1]], starts)
-
-
-@inlined
-def _lowest(word):  # type: ignore[no-untyped-def]
-    """The number of the lowest bit that is set."""
-    number = _ZERO
-    while (word >> number) & _ONE == 0:
-        number += _ONE
-    return number
+    @staticmethod
+    def _share(
+        matcher: int,
+        places: NDArray[np.uint64],
+        ends: NDArray[np.uint64],
+        dealt: NDArray[np.uint32],
+        terms: NDArray[np.uint32],
+    ) -> Share:
+        (first, base), (last, end) = places[:, matcher].tolist(), ends[:, matcher].tolist()
+        starts = np.concatenate([np.zeros(1, np.uint32), dealt[1, first:last] - np.uint32(base)])
+        return Share(matcher, dealt[0, first:last], terms[base:end], starts)
 
 
 @kernel(
@@ -89,13 +87,14 @@ def _lowest(word):  # type: ignore[no-untyped-def]
     read(uint64, 2),
     read(uint64, 2),
     write(uint64, 2),
-    write(uint64),
+    write(uint64, 2),
 )
-def _route(terms, bounds, positions, of_term, of_cell, bits, counts):  # type: ignore[no-untyped-def]
-    """Collect the matchers of every post and count the posts of every matcher."""
+def _route(terms, bounds, positions, of_term, of_cell, bits, room):  # type: ignore[no-untyped-def]
+    """Collect the matchers of every post; count, for every matcher, its posts and the most terms they can have."""
     width = uint64(bits.shape[1])
     for post in range(uint64(bounds.shape[0])):
-        for at in range(uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])):
+        start, end = uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])
+        for at in range(start, end):
             for word in range(width):
                 bits[post, word] |= of_term[uint64(terms[at]), word]
         lon, lat = positions[post * uint64(2)], positions[post * uint64(2) + _ONE]
@@ -106,47 +105,55 @@ def _route(terms, bounds, positions, of_term, of_cell, bits, counts):  # type: i
         for word in range(width):
             left = bits[post, word]
             while left != 0:
-                counts[word * uint64(64) + _lowest(left)] += _ONE
+                matcher = word * uint64(64) + lowest_bit(left)
+                room[_ZERO, matcher] += _ONE
+                room[_ONE, matcher] += end - start
                 left &= left - _ONE
 
 
-@kernel(types.void, read(uint64, 2), write(uint64), write(uint32))
-def _deal(bits, places, posts):  # type: ignore[no-untyped-def]
-    """List the posts of every matcher, from `places` on."""
-    for post in range(uint64(bits.shape[0])):
-        for word in range(uint64(bits.shape[1])):
-            left = bits[post, word]
-            while left != 0:
-                matcher = word * uint64(64) + _lowest(left)
-                posts[places[matcher]] = uint32(post)
-                places[matcher] += _ONE
-                left &= left - _ONE
+@inlined
+def _append(term, left, word, places, chosen):  # type: ignore[no-untyped-def]
+    """Give a term to all matchers whose bits are left."""
+    while left != 0:
+        matcher = word * uint64(64) + lowest_bit(left)
+        chosen[places[_ONE, matcher]] = term
+        places[_ONE, matcher] += _ONE
+        left &= left - _ONE
 
 
 @kernel(
     types.void,
     read(uint32),
     read(uint32, 2),
-    read(uint32),
     read(uint64, 2),
-    uint64,
+    read(uint64, 2),
     read(uint8),
-    write(uint32),
+    write(uint64, 2),
+    write(uint32, 2),
     write(uint32),
 )
-def _gather(terms, bounds, posts, matters, matcher, gaps_after, chosen, starts):  # type: ignore[no-untyped-def]
-    """Copy the terms of these posts that matter to a matcher; behind one of a phrase, the others leave a gap."""
-    word, bit = matcher >> uint64(6), _ONE << (matcher & uint64(63))
-    used = _ZERO
-    for number in range(uint64(posts.size)):
-        base = used
-        post = uint64(posts[number])
-        for at in range(uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])):
-            term = terms[at]
-            if matters[uint64(term), word] & bit == 0:
-                if used == base or gaps_after[uint64(chosen[used - _ONE])] == 0:
-                    continue
-                term = uint32(0)
-            chosen[used] = term
-            used += _ONE
-        starts[number + _ONE] = uint32(used)
+def _deal(terms, bounds, bits, matters, gaps_after, places, dealt, chosen):  # type: ignore[no-untyped-def]
+    """Give every matcher its posts and, of each, the terms that matter there; others leave a gap behind a phrase word.
+
+    `places` says from where on the posts and the terms of a matcher are written, and ends up saying up to where.
+    `dealt` gets each post and where its terms end.
+    """
+    for post in range(uint64(bounds.shape[0])):
+        for word in range(uint64(bits.shape[1])):
+            here = bits[post, word]
+            if here == 0:
+                continue
+            in_phrase = _ZERO  # the matchers that got a word of a phrase last
+            for at in range(uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])):
+                term = uint64(terms[at])
+                wanted = matters[term, word] & here
+                _append(uint32(0), in_phrase & ~wanted, word, places, chosen)
+                _append(uint32(term), wanted, word, places, chosen)
+                in_phrase = wanted if gaps_after[term] != 0 else _ZERO
+            left = here
+            while left != 0:
+                matcher = word * uint64(64) + lowest_bit(left)
+                at = places[_ZERO, matcher]
+                dealt[_ZERO, at], dealt[_ONE, at] = uint32(post), uint32(places[_ONE, matcher])
+                places[_ZERO, matcher] += _ONE
+                left &= left - _ONE

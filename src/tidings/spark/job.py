@@ -30,7 +30,9 @@ def match_posts(posts: DataFrame, index: Index, ref: IndexRef) -> DataFrame:
         return received.mapInArrow(stages.match_whole(ref), schema)
     time_zone = posts.sparkSession.conf.get("spark.sql.session.timeZone")
     arrow_type = to_arrow_type(post_type, timezone=time_zone)
-    routed_schema = blob.routed_schema(arrow_type, index.manifest.terms, index.manifest.regions)
+    routed_schema = blob.routed_schema(
+        arrow_type, index.manifest.terms, with_positions=index.manifest.regions, with_places=index.manifest.shared
+    )
     routed = received.mapInArrow(stages.route(ref, routed_schema), stages.ROUTED)
     placed = routed.repartitionById(index.manifest.plan.matchers, "matcher")
     if not index.manifest.shared:

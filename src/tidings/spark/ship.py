@@ -10,14 +10,14 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tidings.index.index import Index
+from tidings.spark.session import is_local
 from tidings.spark.worker import IndexRef
 
 
 def ship(spark: SparkSession, index: Index) -> IndexRef:
     """A reference under which every worker of the session finds the index."""
     context = spark.sparkContext
-    master = context.master or "local"
-    if master == "local" or master.startswith("local["):
+    if is_local(context.master or "local"):
         return IndexRef(str(index.folder), index.version)
     folder = Path(tempfile.mkdtemp(prefix="tidings-ship-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors fetch it when they first need it
