@@ -1,0 +1,71 @@
+"""How a stream is doing: the figures it writes beside its state after every batch, for whoever asks."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+
+FILE = "figures.json"
+
+
+@dataclass(frozen=True, slots=True)
+class MatcherLoad:
+    """What one matcher did since the stream started."""
+
+    matcher: int
+    posts: int
+    matches: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFigures:
+    """Figures of one run. Totals count since it started; rates and durations are of the last batch that had posts."""
+
+    pid: int
+    host: str
+    stream: str
+    source: str
+    started_at: float
+    updated_at: float
+    state: str = "running"  # or "stopped", "failed"
+    failure: str = ""
+    batch: int = -1
+    batches: int = 0
+    posts: int = 0
+    matches: int = 0
+    rejected: int = 0
+    posts_per_second: float = 0.0
+    arriving_per_second: float = 0.0
+    waiting_posts: int | None = None  # what has arrived and is not yet taken; None where the source cannot tell
+    waiting_files: int | None = None
+    batch_seconds: float = 0.0
+    durations_ms: dict[str, int] = field(default_factory=dict)  # Spark's own and ours, by what they were spent on
+    index_version: int = 0
+    plan: str = "replicated"
+    plan_version: int = 1
+    segments: int = 0
+    subscriptions: int = 0
+    matchers: tuple[MatcherLoad, ...] = ()
+    disk_bytes: dict[str, int] = field(default_factory=dict)  # by what takes it: store, index, checkpoint
+
+
+def save_figures(folder: Path, figures: StreamFigures) -> None:
+    """Write them so that a reader sees all of them or the ones before."""
+    partial = folder / f".{FILE}.partial"
+    partial.write_text(json.dumps(asdict(figures)), "utf-8")
+    os.replace(partial, folder / FILE)
+
+
+def load_figures(folder: Path) -> StreamFigures | None:
+    """The figures written last; None when no stream ever ran here. Fields this program does not know are left out."""
+    try:
+        told = json.loads((folder / FILE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    known = {one.name for one in fields(StreamFigures)}
+    told = {name: value for name, value in told.items() if name in known}
+    told["matchers"] = tuple(MatcherLoad(**load) for load in told.get("matchers", ()))
+    return StreamFigures(**told)
