@@ -65,7 +65,7 @@ class Index:
 
     @cached_property
     def vocabulary(self) -> LayeredVocabulary:
-        return LayeredVocabulary([self._layer(name) for name in self.manifest.layers])
+        return LayeredVocabulary([self.layer(name) for name in self.manifest.layers])
 
     def receiver(self, remembered: Remembered | None = None) -> Receiver:
         """A receiver that keeps of posts what this index asks for, and nothing else."""
@@ -95,7 +95,7 @@ class Index:
         extra = (files.load_array(folder / f"{name}.npy") for name in ("leads", "words", "phrase_words", "shared"))
         return LiveSegment(segment, removed, *extra)
 
-    def _layer(self, name: str) -> Vocabulary:
+    def layer(self, name: str) -> Vocabulary:
         folder = self.folder / name
         first = int(files.load_array(folder / "first.npy")[0])
         return Vocabulary(first, *(files.load_array(folder / f"{part}.npy") for part in ("text", "starts", "table")))

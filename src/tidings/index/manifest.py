@@ -19,6 +19,7 @@ class SegmentRecord:
 
     folder: str
     removed: str | None = None
+    subscriptions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Manifest:
     shards: tuple[tuple[SegmentRecord, ...], ...]
     plan: PlanRecord | None
     files: dict[str, FileRecord]
+    position: int = 0  # up to where the log of changes it was made from is in it
 
 
 def manifest_path(folder: Path, version: int) -> Path:
@@ -54,12 +56,21 @@ def manifest_path(folder: Path, version: int) -> Path:
 
 def newest_version(folder: Path) -> int:
     """The number of the newest manifest; IndexDamaged when there is none."""
-    found = sorted(folder.glob("manifest-*.json"))
+    found = versions(folder)
     if not found:
         raise IndexDamaged(folder, "holds no index; build one first")
-    digits = found[-1].stem.removeprefix("manifest-")
+    return found[-1]
+
+
+def versions(folder: Path) -> list[int]:
+    """The versions that are there, ascending."""
+    return [_version(path) for path in sorted(folder.glob("manifest-*.json"))]
+
+
+def _version(path: Path) -> int:
+    digits = path.stem.removeprefix("manifest-")
     if not digits.isdigit():
-        raise IndexDamaged(found[-1], "is not a manifest of an index; remove it")
+        raise IndexDamaged(path, "is not a manifest of an index; remove it")
     return int(digits)
 
 
@@ -97,4 +108,5 @@ def _read(body: dict[str, Any]) -> Manifest:
         shards=tuple(tuple(SegmentRecord(**segment) for segment in shard) for shard in body["shards"]),
         plan=None if body["plan"] is None else PlanRecord(**body["plan"]),
         files={name: FileRecord(**record) for name, record in body["files"].items()},
+        position=body["position"],
     )

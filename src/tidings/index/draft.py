@@ -1,0 +1,116 @@
+"""A version of an index in the making: segments, tombstones and terms are written, then the manifest, all at once."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidings.index import files
+from tidings.index.compile import GrowingVocabulary
+from tidings.index.conjunctions import Conjunctions
+from tidings.index.ids import find_ids
+from tidings.index.index import Index
+from tidings.index.manifest import Manifest, SegmentRecord, save_manifest
+from tidings.index.segment import build_segment
+from tidings.index.shard import Share, share_out
+from tidings.receive.vocabulary import Vocabulary
+
+
+@dataclass
+class Draft:
+    """A version in the making."""
+
+    folder: Path
+    manifest: Manifest
+    written: list[str] = field(default_factory=list)
+
+    def add(self, conjunctions: Conjunctions, ids: pa.Array, vocabulary: GrowingVocabulary) -> None:
+        """Write one segment for every shard that gets a conjunction."""
+        shards = list(self.manifest.shards)
+        for share in share_out(conjunctions, self.manifest.plan, vocabulary.text_of):
+            record = self.save_segment(share, ids.take(pa.array(share.subscriptions)))
+            shards[share.number] = (*shards[share.number], record)
+            self.update(shared=self.manifest.shared or bool(share.shared.any()))
+        self.update(
+            shards=tuple(shards),
+            phrases=self.manifest.phrases or conjunctions.has_phrases,
+            regions=self.manifest.regions or len(conjunctions.regions) > 0,
+            subscriptions=self.manifest.subscriptions + len(ids),
+        )
+
+    def save_segment(self, share: Share, ids: pa.Array) -> SegmentRecord:
+        """Compile and write what one shard gets."""
+        segment = build_segment(share.conjunctions, ids)
+        extra: dict[str, NDArray[Any]] = {
+            "leads": share.leads,
+            "words": share.words,
+            "phrase_words": share.phrase_words,
+            "shared": share.shared,
+        }
+        name = self._save(f"segment-{share.number:04d}", {**segment.arrays(), **extra})
+        files.save_ids(self.folder / name / "ids.arrow", segment.ids)
+        self.written.append(f"{name}/ids.arrow")
+        return SegmentRecord(name, subscriptions=len(segment))
+
+    def remove(self, index: Index, gone: Sequence[pa.Array]) -> None:
+        """Write tombstones for these ids; segments that hold none of them stay as they are."""
+        removed_ids: list[pa.Array] = []
+        shards = tuple(
+            tuple(self._without(index, record, gone, removed_ids) for record in shard) for shard in self.manifest.shards
+        )
+        count = len(pa.chunked_array(removed_ids).unique()) if removed_ids else 0
+        self.update(shards=shards, subscriptions=self.manifest.subscriptions - count)
+
+    def _without(
+        self, index: Index, record: SegmentRecord, gone: Sequence[pa.Array], removed_ids: list[pa.Array]
+    ) -> SegmentRecord:
+        live = index.live(record)
+        segment = live.segment
+        found = [find_ids(ids, segment.ids, segment.id_hash, segment.id_place) for ids in gone]
+        places = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+        fresh = places[live.removed[places] == 0] if len(live.removed) else places
+        if not len(fresh):
+            return record
+        removed_ids.append(segment.ids.take(pa.array(fresh)))
+        whole = np.union1d(np.flatnonzero(live.removed), fresh).astype(np.uint32)
+        return replace(record, removed=self._save("removed", {"places": whole}) + "/places.npy")
+
+    def publish(self, vocabulary: GrowingVocabulary | None = None) -> Index:
+        """Write the terms that are new and the manifest: from then on the version is there."""
+        if vocabulary is not None and len(vocabulary.added):
+            name = self.save_layer(vocabulary.added.terms(), self.manifest.terms + 1)
+            terms = self.manifest.terms + len(vocabulary.added)
+            self.update(layers=(*self.manifest.layers, name), terms=terms)
+        self.update(files=self._files())
+        save_manifest(self.folder, self.manifest)
+        return Index(self.folder, self.manifest)
+
+    def save_layer(self, terms: Sequence[bytes], first: int) -> str:
+        """Write terms numbered from `first` on."""
+        layer = Vocabulary.build(terms, first)
+        parts: dict[str, NDArray[Any]] = {"text": layer.text, "starts": layer.starts, "table": layer.table}
+        return self._save("vocabulary", {**parts, "first": np.array([first])})
+
+    def _files(self) -> dict[str, files.FileRecord]:
+        """All files this version consists of: those it took over and those written for it."""
+        segments = [record for shard in self.manifest.shards for record in shard]
+        folders = {record.folder for record in segments} | set(self.manifest.layers)
+        folders |= {record.removed.split("/")[0] for record in segments if record.removed}
+        kept = {name: r for name, r in self.manifest.files.items() if name.split("/")[0] in folders}
+        return kept | {name: files.FileRecord.of(self.folder / name) for name in self.written}
+
+    def _save(self, kind: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+        name = f"{kind}-{self.manifest.version:08d}-{uuid.uuid4().hex[:8]}"
+        files.save_arrays(self.folder / name, arrays)
+        self.written += [f"{name}/{array}.npy" for array in arrays]
+        return name
+
+    def update(self, **changes: object) -> None:
+        self.manifest = replace(self.manifest, **changes)  # type: ignore[arg-type]
