@@ -41,6 +41,14 @@ class Change(NamedTuple):
     at: float
 
 
+class Changed(NamedTuple):
+    """The subscriptions that changed after some position, as they are now: those there, and the ids of those gone."""
+
+    added: tuple[Subscription, ...]
+    removed: tuple[int, ...]
+    position: int
+
+
 class Pin(NamedTuple):
     """The versions a batch uses: those recorded when it was first begun. ``done``: it is stored already."""
 

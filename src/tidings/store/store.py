@@ -15,6 +15,7 @@ from tidings.store.database import Database
 from tidings.store.records import (
     Batch,
     Change,
+    Changed,
     Forgotten,
     NewSubscription,
     Pin,
@@ -81,6 +82,10 @@ class Store:
         """The position of the last change."""
         return int(self.database.rows("SELECT value FROM counter WHERE name = 'position'")[0][0])
 
+    def changed(self, since_position: int) -> Changed:
+        """How the subscriptions that changed after a position are now, and the position that is now."""
+        return subscriptions.changed(self.database, since_position)
+
     def changes(self, since_position: int, limit: int | None = None) -> list[Change]:
         """What changed after a position; ChangesForgotten when the log no longer goes back that far."""
         return subscriptions.changes(self.database, since_position, limit)
@@ -103,6 +108,17 @@ class Store:
                 *(stream, batch, index_version, plan_version, self._now()),
             )
         return Pin(index_version, plan_version, done=False, replay=False)
+
+    def pin_anew(self, stream: str, batch: int, index_version: int, plan_version: int) -> None:
+        """Let a batch that is begun and not done use other versions: those it was begun with are gone."""
+        self.database.run(
+            "UPDATE batch SET index_version = ?, plan_version = ? WHERE stream = ? AND batch = ? AND state = 'begun'",
+            *(index_version, plan_version, stream, batch),
+        )
+
+    def pinned(self) -> set[int]:
+        """The index versions of batches that are begun and not done."""
+        return {int(row[0]) for row in self.database.rows("SELECT index_version FROM batch WHERE state = 'begun'")}
 
     def commit(
         self,

@@ -10,7 +10,7 @@ from tidings.errors import ChangesForgotten, UnknownSubscription
 from tidings.store.columns import clean, numbered
 from tidings.store.commit import counter
 from tidings.store.database import Database, Row
-from tidings.store.records import Change, NewSubscription, Subscription
+from tidings.store.records import Change, Changed, NewSubscription, Subscription
 
 _PAGE = 10_000
 _COLUMNS = "id, owner, query, west, south, east, north, created_at, removed_at"
@@ -78,11 +78,28 @@ def _subscription(row: Row) -> Subscription:
     return Subscription(identity, owner, query, region, created_at, removed_at)
 
 
+def changed(db: Database, since_position: int) -> Changed:
+    """How the subscriptions that changed after a position are now. Changes made meanwhile may be told twice."""
+    position = int(db.rows("SELECT value FROM counter WHERE name = 'position'")[0][0])
+    if position == since_position:
+        return Changed((), (), position)
+    _check_remembered(db, since_position)
+    since = "SELECT subscription FROM subscription_change WHERE position > ?"
+    rows = db.rows(f"SELECT {_COLUMNS} FROM subscription WHERE id IN ({since}) ORDER BY id", since_position)
+    found = [_subscription(row) for row in rows]
+    added = tuple(one for one in found if one.removed_at is None)
+    return Changed(added, tuple(one.id for one in found if one.removed_at is not None), position)
+
+
 def changes(db: Database, since_position: int, limit: int | None) -> list[Change]:
     """What changed after this position, in order; ChangesForgotten where the log no longer goes back that far."""
     sql = "SELECT position, kind, subscription, at FROM subscription_change WHERE position > ? ORDER BY position"
     found = db.rows(sql + ("" if limit is None else f" LIMIT {int(limit)}"), since_position)
+    _check_remembered(db, since_position)
+    return [Change(*row) for row in found]
+
+
+def _check_remembered(db: Database, since_position: int) -> None:
     forgotten = db.rows("SELECT value FROM counter WHERE name = 'forgotten'")[0][0]
     if since_position < forgotten:
         raise ChangesForgotten(f"Changes up to {forgotten} are forgotten; read all subscriptions anew.")
-    return [Change(*row) for row in found]

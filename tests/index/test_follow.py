@@ -1,0 +1,111 @@
+"""The follower: every change of the store is in the next version, however it came about."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.contract.matchers import match_index
+
+from tidings.index import follow
+from tidings.index.follow import Follower
+from tidings.index.manifest import PlanRecord, versions
+from tidings.match.scan import ScanPost
+from tidings.store import open_store
+
+POSTS = [ScanPost("cats and dogs"), ScanPost("storm"), ScanPost("fish", 3.0, 3.0)]
+PLANS = [None, PlanRecord("hash", 3, 7)]
+both_plans = pytest.mark.parametrize("plan", PLANS, ids=["replicated", "partitioned"])
+
+
+@both_plans
+def test_changes_are_in_the_next_version(tmp_path, plan):
+    with open_store(tmp_path) as store:
+        follower = Follower(store, tmp_path / "index", plan)
+        assert match_index(follower.refresh(), POSTS, 5) == []
+        cat = store.subscribe("cat")
+        fish = store.subscribe("fish", region=(0.0, 0.0, 9.0, 9.0))
+        assert sorted(match_index(follower.refresh(), POSTS, 5)) == [(cat, 0), (fish, 2)]
+        store.unsubscribe(cat)
+        dog = store.subscribe("dog")
+        assert sorted(match_index(follower.refresh(), POSTS, 5)) == [(fish, 2), (dog, 0)]
+        before = follower.index.version
+        assert follower.refresh().version == before, "nothing changed, so there is no new version"
+
+
+@both_plans
+def test_a_second_start_goes_on_from_the_first(tmp_path, plan):
+    with open_store(tmp_path) as store:
+        store.subscribe("cat")
+        first = Follower(store, tmp_path / "index", plan).refresh()
+        store.subscribe("dog")
+        second = Follower(store, tmp_path / "index", plan)
+        assert second.index.version == first.version
+        assert sorted(match_index(second.refresh(), POSTS, 5)) == [(1, 0), (2, 0)]
+
+
+def test_another_plan_makes_a_new_version_of_everything(tmp_path):
+    with open_store(tmp_path) as store:
+        store.subscribe("cat")
+        first = Follower(store, tmp_path / "index").refresh()
+        other = Follower(store, tmp_path / "index", PLANS[1]).refresh()
+        assert other.version == first.version + 1
+        assert match_index(other, POSTS, 5) == [(1, 0)]
+
+
+def test_a_log_that_was_forgotten_makes_everything_anew(tmp_path):
+    with open_store(tmp_path) as store:
+        store.subscribe("cat")
+        follower = Follower(store, tmp_path / "index")
+        store.subscribe("dog")
+        store.database.run("UPDATE counter SET value = 2 WHERE name = 'forgotten'")
+        assert sorted(match_index(follower.refresh(), POSTS, 5)) == [(1, 0), (2, 0)]
+
+
+@both_plans
+@settings(max_examples=8, deadline=None)
+@given(steps=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 30)), min_size=3, max_size=10))
+def test_merging_aside_loses_no_change(tmp_path_factory, plan, steps):
+    folder = tmp_path_factory.mktemp("state")
+    follow._LEAST, least = 2, follow._LEAST
+    try:
+        with open_store(folder) as store:
+            follower = Follower(store, folder / "index", plan)
+            live: dict[int, str] = {}
+            for more, gone in steps:
+                for number in store.subscribe_many([(f"cat word{more}", "", None)] * more):
+                    live[number] = "cat"
+                if gone in live:
+                    store.unsubscribe(gone)
+                    del live[gone]
+                index = follower.refresh()
+                assert index.manifest.subscriptions == len(live)
+                said = [ScanPost(" ".join(f"cat word{n}" for n in range(5)))]
+                assert sorted(match_index(index, said, 5)) == [(number, 0) for number in sorted(live)]
+            follower.close()
+            follower.retire()
+            assert len(versions(folder / "index")) <= follow._KEPT_VERSIONS
+    finally:
+        follow._LEAST = least
+
+
+def test_versions_that_batches_are_pinned_to_stay(tmp_path):
+    with open_store(tmp_path) as store:
+        follower = Follower(store, tmp_path / "index")
+        store.subscribe("cat")
+        pinned = follower.refresh().version
+        store.begin("s", 0, pinned, 1)
+        for number in range(12):
+            store.subscribe(f"word{number}")
+            follower.refresh()
+        follower.retire()
+        assert pinned in versions(tmp_path / "index")
+        assert match_index(follower.version(pinned), POSTS, 5) == [(1, 0)]
+        store.commit("s", 0, pa.table({"id": pa.array([], pa.int64())}), _no_matches())
+        follower.retire()
+        assert pinned not in versions(tmp_path / "index")
+
+
+def _no_matches() -> pa.Table:
+    return pa.table({"subscription": pa.array([], pa.int64()), "post_row": pa.array([], pa.int64())})
