@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from tidings import __version__
-from tidings.cli import demo, explain, match
+from tidings.cli import demo, explain, match, matches, status, subscribe, subscriptions
 from tidings.cli.screen import say_error, show_error
 from tidings.errors import TidingsError
 
@@ -38,6 +38,18 @@ app.command(
     name="explain", help=explain.HELP, epilog=explain.EXAMPLES, context_settings={"ignore_unknown_options": True}
 )(explain.explain)
 app.command(name="demo", help=demo.HELP, epilog=demo.EXAMPLES)(demo.demo)
+app.command(
+    name="subscribe",
+    help=subscribe.HELP,
+    epilog=subscribe.EXAMPLES,
+    context_settings={"ignore_unknown_options": True},  # a query may begin with a negation
+)(subscribe.subscribe)
+app.command(name="unsubscribe", help=subscriptions.UNSUBSCRIBE_HELP, epilog=subscriptions.UNSUBSCRIBE_EXAMPLES)(
+    subscriptions.unsubscribe
+)
+app.command(name="subscriptions", help=subscriptions.HELP, epilog=subscriptions.EXAMPLES)(subscriptions.subscriptions)
+app.command(name="matches", help=matches.HELP, epilog=matches.EXAMPLES)(matches.matches)
+app.command(name="status", help=status.HELP, epilog=status.EXAMPLES)(status.status)
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,0 +1,96 @@
+"""`tidings subscriptions` lists who wants to hear about what; `tidings unsubscribe` ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from tidings.cli.pipe import closable, emit, one_line, safe_json, say
+from tidings.cli.screen import screen
+from tidings.cli.state import DEFAULT_STATE, StateOption, WorkOption, state_at
+
+if TYPE_CHECKING:
+    from tidings.store import Subscription
+
+UNSUBSCRIBE_HELP = "Remove a subscription. A stream that runs finds nothing for it from the next batch on."
+UNSUBSCRIBE_EXAMPLES = """[bold]Examples[/]
+
+tidings unsubscribe 3
+
+tidings unsubscribe 3 --owner ann [dim]# only if it is hers[/]"""
+HELP = "List the subscriptions."
+EXAMPLES = """[bold]Examples[/]
+
+tidings subscriptions --owner ann
+
+tidings subscriptions --json | jq .query"""
+_PAGE = 500
+_OWNER_CELLS, _QUERY_CELLS = 30, 200
+
+OwnerOption = Annotated[
+    str | None, typer.Option("--owner", metavar="NAME", help="Only this owner's.", show_default=False)
+]
+
+
+def unsubscribe(
+    subscription: Annotated[int, typer.Argument(metavar="ID", help="The subscription.", show_default=False)],
+    owner: OwnerOption = None,
+    state: StateOption = DEFAULT_STATE,
+    work: WorkOption = None,
+) -> None:
+    """Remove one."""
+    with state_at(state, work).open() as store:
+        store.unsubscribe(subscription, owner)
+    print(f"Subscription {subscription} is removed.")
+
+
+def subscriptions(
+    owner: OwnerOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines.")] = False,
+    state: StateOption = DEFAULT_STATE,
+    work: WorkOption = None,
+) -> None:
+    """List them, page by page, so that it begins at once whatever their number."""
+    place = state_at(state, work)
+    with place.open() as store, closable():
+        found = store.subscriptions(owner)
+        shown = _list_json(found) if as_json else _list(found)
+    if not shown and not as_json:
+        whose = "" if owner is None else f" of {owner}"
+        say(f"there are no subscriptions{whose}; add one with `tidings subscribe QUERY{place.option}`")
+
+
+def _list_json(found: Iterable[Subscription]) -> int:
+    shown = 0
+    for one in found:
+        told = {"id": one.id, "owner": one.owner, "query": one.query, "region": one.region}
+        print(safe_json({**told, "created_at": one.created_at}))
+        shown += 1
+    return shown
+
+
+def _list(found: Iterator[Subscription]) -> int:
+    console, shown = screen(), 0
+    while page := list(islice(found, _PAGE)):
+        table = Table.grid(padding=(0, 2))
+        for width, justify in ((6, "right"), (8, "left"), (16, "left")):
+            table.add_column(min_width=width, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        if not shown:
+            table.add_row(*(Text(name, "bold") for name in ("id", "owner", "since", "query")))
+        for one in page:
+            table.add_row(*map(Text, _cells(one)))
+        emit(console, table, soft_wrap=False)
+        shown += len(page)
+    return shown
+
+
+def _cells(one: Subscription) -> tuple[str, ...]:
+    since = datetime.fromtimestamp(one.created_at, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+    region = "" if one.region is None else "  --region " + ",".join(f"{side:g}" for side in one.region)
+    return str(one.id), one_line(one.owner, _OWNER_CELLS) or "-", since, one_line(one.query, _QUERY_CELLS) + region
