@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from tidings.query.normal import Region
     from tidings.store import NewSubscription
 
-HELP = """Store a standing query and print its id. A stream that runs finds its posts from the next batch on.
-
-With --file many at once: a text file with one query a line, or JSON Lines, CSV or Parquet with id and query, and
-optionally owner and region. They get ids of their own, in the order of the file; a row that cannot be used is
-reported and left out."""
+_FILE = (
+    "With --file many at once: a text file with one query a line, or JSON Lines, CSV or Parquet with [bold]id[/] and "
+    "[bold]query[/], and optionally owner and region. They get ids of their own, in the order of the file; a row that "
+    "cannot be used is reported and left out."
+)
+HELP = f"Store a standing query and print its id. A stream that runs finds its posts from the next batch on.\n\n{_FILE}"
 EXAMPLES = """[bold]Examples[/]
 
 tidings subscribe 'storm OR "heavy rain" -umbrella'
@@ -43,7 +44,7 @@ _SPEAK_SECONDS = 5.0
 
 def subscribe(
     query: Annotated[
-        str | None, typer.Argument(help="The standing query, in quotes.", metavar="[QUERY]", show_default=False)
+        str | None, typer.Argument(help="The standing query, in quotes.", metavar="QUERY", show_default=False)
     ] = None,
     file: Annotated[
         Path | None, typer.Option("--file", metavar="FILE", help="Many at once.", show_default=False)

@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 FILE = "figures.json"
 
@@ -63,8 +64,12 @@ def load_figures(folder: Path) -> StreamFigures | None:
     """The figures written last; None when no stream ever ran here. Fields this program does not know are left out."""
     try:
         told = json.loads((folder / FILE).read_text("utf-8"))
-    except (OSError, ValueError):
+        return _understood(told) if isinstance(told, dict) else None
+    except (OSError, ValueError, TypeError):  # missing, damaged, or another program's
         return None
+
+
+def _understood(told: dict[str, Any]) -> StreamFigures:
     known = {one.name for one in fields(StreamFigures)}
     told = {name: value for name, value in told.items() if name in known}
     told["matchers"] = tuple(MatcherLoad(**load) for load in told.get("matchers", ()))

@@ -1,0 +1,153 @@
+"""What `tidings status` promises."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.store import batches
+
+from tidings.cli.main import run
+from tidings.store import open_store
+from tidings.watch.figures import MatcherLoad, StreamFigures, save_figures
+
+STATE = Path("tidings-state")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TIDINGS_STATE", raising=False)
+    monkeypatch.delenv("TIDINGS_WORK", raising=False)
+    with open_store(STATE) as store:
+        store.subscribe("storm")
+
+
+@pytest.fixture
+def said(capsys):
+    def say(*arguments: str) -> str:
+        assert run(["status", *arguments]) == 0
+        printed = capsys.readouterr()
+        assert printed.err == ""
+        return printed.out
+
+    return say
+
+
+@pytest.fixture
+def figures():
+    """Of a stream this very process runs."""
+    told = StreamFigures(
+        pid=os.getpid(),
+        host=socket.gethostname(),
+        stream="s",
+        source="posts/",
+        started_at=time.time() - 7300,
+        updated_at=time.time(),
+        batch=41,
+        batches=42,
+        posts=123_456,
+        matches=7_890,
+        rejected=12,
+        posts_per_second=25_000.4,
+        arriving_per_second=1_000,
+        waiting_posts=5_000,
+        waiting_files=3,
+        batch_seconds=0.5,
+        durations_ms={"triggerExecution": 500, "addBatch": 400, "walCommit": 60, "queryPlanning": 0},
+        index_version=17,
+        segments=4,
+        subscriptions=1,
+        disk_bytes={"store": 1, "index": 2_500_000, "checkpoint": 40_000},
+    )
+    save_figures(STATE, told)
+    return told
+
+
+def test_where_no_stream_ever_ran_it_says_so_and_what_to_do(said):
+    out = said()
+    assert "no stream ever ran here" in out
+    assert "begin with: tidings run --posts SOURCE" in out
+    assert "1 subscriptions, 0 matches of 0 posts" in out
+    told = json.loads(said("--json"))
+    assert (told["condition"], told["figures"], told["batches"]) == ("never", None, [])
+
+
+def test_a_running_stream_is_shown_with_its_figures(said, figures):
+    out = said()
+    for part in (
+        f"running for 2 h, process {os.getpid()}",
+        "123,456 posts, 7,890 matches, 12 rejected rows",
+        "25,000 posts/s worked off, 1,000 arriving",
+        "5,000 posts in 3 files",
+        "number 41, 0.50 s, 20% of it Spark's own bookkeeping (addBatch 400 ms, walCommit 60 ms)",
+        "version 17, segments 4, subscriptions 1",
+        "replicated, version 1",
+        "index 2.5 MB, checkpoint 40.0 KB",
+    ):
+        assert part in out
+
+
+def test_json_is_one_object_with_everything(said, figures):
+    out = said("--json")
+    assert out.count("\n") == 1
+    told = json.loads(out)
+    assert told["condition"] == "running"
+    assert told["figures"]["posts"] == 123_456
+    assert told["bookkeeping_share"] == pytest.approx(0.2)
+    assert told["stored"]["subscriptions"] == 1
+    assert told["disk_bytes"]["store"] == told["stored"]["bytes"]
+    assert told["disk_bytes"]["index"] == 2_500_000
+
+
+@pytest.mark.parametrize(
+    ("changed", "condition", "sentence"),
+    [
+        ({"updated_at": time.time() - 600}, "stale", "has told nothing for 10 min; these figures are old"),
+        ({"state": "stopped"}, "stopped", "run it again to go on where it stopped"),
+        ({"state": "failed", "failure": "no \x1b[1mspace"}, "failed", "failed 0 s ago: no space"),
+        ({"pid": 2**22 + 1}, "gone", "ended without a word"),
+        ({"pid": 2**22 + 1, "host": "elsewhere"}, "running", "process 4194305 on elsewhere"),
+        ({"host": "elsewhere", "updated_at": time.time() - 600}, "stale", "on elsewhere has told nothing"),
+        ({"waiting_posts": None, "waiting_files": None, "batch": -1}, "running", "the source cannot tell"),
+    ],
+)
+def test_the_condition_of_the_stream_is_told(said, figures, changed, condition, sentence):
+    save_figures(STATE, replace(figures, **changed))
+    assert json.loads(said("--json"))["condition"] == condition
+    out = said()
+    assert sentence in out
+    assert "\x1b" not in out
+
+
+def test_matchers_are_listed_with_their_load(said, figures):
+    loads = (MatcherLoad(0, 900, 30, 3.0), MatcherLoad(1, 100, 10, 1.0))
+    save_figures(STATE, replace(figures, plan="partitioned", matchers=loads))
+    rows = [line.split() for line in said().splitlines()]
+    assert ["0", "900", "30", "3.0", "s", "75%"] in rows
+    assert ["1", "100", "10", "1.0", "s", "25%"] in rows
+
+
+def test_the_last_batches_and_rejected_rows_are_listed(said, figures):
+    rejected = pa.table(
+        {"source": ["a\x1b[1m.jsonl"], "source_row": [3], "reason": ["it has no text"], "excerpt": ["{\x9b1m\n}"]}
+    )
+    with open_store(STATE) as store:
+        for batch in range(8):
+            batches.run(store, batch, [batch * 10, batch * 10 + 1], [(1, 0)], index_version=9, rejected=rejected)
+        store.begin("s", 8, 10, 1)
+    out = said()
+    assert [line.split()[0] for line in out.split("last batches")[1].splitlines()[2:7]] == ["4", "5", "6", "7", "8"]
+    assert "not done" in out
+    assert "8 rejected rows" in out
+    assert out.count("a.jsonl, row 3  it has no text") == 5
+    assert not {"\x1b", "\x9b"} & set(out)
+    told = json.loads(said("--json"))
+    assert [one["state"] for one in told["batches"]] == ["done"] * 4 + ["begun"]
+    assert told["rejected"][-1]["reason"] == "it has no text"
