@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
 from tidings.index.index import Index
 from tidings.merge import once
@@ -40,6 +41,23 @@ def match_posts(posts: DataFrame, index: Index, ref: IndexRef) -> DataFrame:
     hits_schema = once.hits_schema(subscription_type, arrow_type)
     hits = placed.mapInArrow(stages.find_in_shard(ref, routed_schema, hits_schema), stages.HITS)
     return _by_batch(hits).mapInArrow(stages.merge(ref, hits_schema), schema)
+
+
+def wanted_posts(posts: DataFrame, index: Index, ref: IndexRef) -> DataFrame:
+    """The posts that match, whole, each with the list of its `subscriptions`; and the unusable ones with a `reason`.
+
+    What a stream stores: one row a post, however many want it.
+    """
+    whole = receive.whole(posts)
+    listed = StructField("subscriptions", ArrayType(from_arrow_type(index.id_type)))
+    schema = StructType([*whole.schema.fields, listed])
+    if index.manifest.plan is None:
+        return whole.mapInArrow(stages.match_and_keep(ref), schema)
+    matches = match_posts(posts, index, ref).groupBy(F.col("post_id").alias("id"))
+    lists = matches.agg(F.collect_set("subscription_id").alias("subscriptions"))
+    found = whole.where("reason IS NULL").join(lists, "id").select(*schema.names)
+    refused = whole.where("reason IS NOT NULL").withColumn("subscriptions", F.array().cast(listed.dataType))
+    return found.unionByName(refused)
 
 
 def _by_batch(hits: DataFrame) -> DataFrame:

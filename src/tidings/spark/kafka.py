@@ -6,6 +6,7 @@ The connector is no part of pyspark: `kafka_settings` must be given to the sessi
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -120,7 +121,7 @@ def messages_to_posts(messages: DataFrame) -> DataFrame:
 
 def _parsed(value: Column) -> Column:
     """The value as the first of two elements: Spark reads one JSON value and ignores what follows, we must not."""
-    text = F.concat(F.lit("["), value, F.lit(f',{{"id":"{_END.encode("unicode_escape").decode()}"}}]'))
+    text = F.concat(F.lit("["), value, F.lit(f",{json.dumps({'id': _END})}]"))
     return F.from_json(text, T.ArrayType(_FIELDS), {"mode": "PERMISSIVE"})
 
 

@@ -11,6 +11,7 @@ from pyspark.sql import types as T
 
 from tidings.config import MAX_TEXT_BYTES
 from tidings.errors import InputError
+from tidings.model import POST_FIELDS
 
 CORRUPT = "_corrupt_record"  # where Spark's readers put a line they cannot read
 _IDENTITY = ("text", "title", "author", "time", "link", "lat", "lon")
@@ -52,6 +53,17 @@ def judged(posts: DataFrame) -> DataFrame:
     kept = [CORRUPT] if CORRUPT in posts.columns else []
     columns = (column.alias(name) for name, column in _columns(posts).items())
     return posts.select(*kept, *columns, _reason(posts).alias("reason"))
+
+
+def whole(posts: DataFrame) -> DataFrame:
+    """The posts as `judged`, with all fields that are kept of a post; unreadable rows have their line as `text`."""
+    _check_columns(posts)
+    used = _columns(posts)
+    others = {name: F.col(name).cast("string") for name in POST_FIELDS if name in posts.columns and name not in used}
+    columns = {**used, **{name: F.make_valid_utf8(column) for name, column in others.items()}}
+    if CORRUPT in posts.columns:
+        columns["text"] = F.coalesce(columns["text"], F.make_valid_utf8(CORRUPT))
+    return posts.select(*(column.alias(name) for name, column in columns.items()), _reason(posts).alias("reason"))
 
 
 def _columns(posts: DataFrame) -> dict[str, Column]:

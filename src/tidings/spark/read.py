@@ -69,7 +69,12 @@ def _read_json(spark: SparkSession, posts: PostFiles) -> DataFrame:
     kinds = _json_kinds(spark, posts)
     schema = T.StructType([T.StructField(name, kind) for name, kind in kinds.items()])
     found = _reader(spark, posts).schema(schema.add(CORRUPT, T.StringType())).json(_paths(posts.files))
-    return found.withColumn("tags", _tags()) if "tags" in kinds else found
+    return tags_of_json(found) if "tags" in kinds else found
+
+
+def tags_of_json(posts: DataFrame) -> DataFrame:
+    """Posts whose `tags` were read as a string of JSON, with a list of tags instead."""
+    return posts.withColumn("tags", _tags())
 
 
 def _json_kinds(spark: SparkSession, posts: PostFiles) -> dict[str, T.DataType]:

@@ -24,3 +24,8 @@ def ship(spark: SparkSession, index: Index) -> IndexRef:
     archive = shutil.make_archive(str(folder / index.folder.name), "zip", index.folder)
     context.addArchive(f"{archive}#{index.folder.name}")  # every executor unpacks it once
     return IndexRef(index.folder.name, index.version, shipped=True)
+
+
+def reference(index: Index) -> IndexRef:
+    """A reference for workers that can read the folder of the index under the same path."""
+    return IndexRef(str(index.folder.absolute()), index.version)

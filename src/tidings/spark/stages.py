@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark import TaskContext
 
 from tidings.merge.once import Merger
@@ -34,6 +35,37 @@ def match_whole(ref: IndexRef) -> Stage:
         opened.keep_warm()
 
     return stage
+
+
+def match_and_keep(ref: IndexRef) -> Stage:
+    """whole posts → those somebody wants, with a list of who (`subscriptions`), and those with a `reason`."""
+
+    def stage(batches: Batches) -> Batches:
+        opened = open_index(ref)
+        for batch in batches:
+            received, where = opened.receive(batch)
+            refused = np.flatnonzero(batch.column("reason").is_valid().to_numpy(zero_copy_only=False))
+            received.bounds[refused], where[refused] = 0, np.nan
+            found = opened.match(0, received, where)
+            posts = np.concatenate([np.zeros(0, np.uint32), *(one.hits.posts for one in found)])
+            ids = pa.concat_arrays([pa.array([], opened.index.id_type), *(one.ids for one in found)])
+            yield wanted(batch, posts, ids, refused)
+        opened.keep_warm()
+
+    return stage
+
+
+def wanted(
+    batch: pa.RecordBatch, posts: NDArray[np.uint32], ids: pa.Array, refused: NDArray[np.intp]
+) -> pa.RecordBatch:
+    """The posts of a batch that were found, each with the ids it was found by, and those refused, with none."""
+    order = np.argsort(posts, kind="stable")
+    counts = np.bincount(posts, minlength=batch.num_rows)
+    kept = np.union1d(np.flatnonzero(counts), refused)
+    starts = np.concatenate([[0], np.cumsum(counts[kept])]).astype(np.int32)
+    lists = pa.ListArray.from_arrays(pa.array(starts), ids.take(pa.array(order)))
+    rows = batch.take(pa.array(kept))
+    return pa.record_batch([*rows.columns, lists], [*rows.schema.names, "subscriptions"])
 
 
 def route(ref: IndexRef, routed: pa.Schema) -> Stage:

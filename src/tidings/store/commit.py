@@ -9,7 +9,7 @@ after a new subscription) stays as it is, and the number given now becomes the c
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -57,6 +57,7 @@ def commit(
     rejected: pa.Table,
     figures: Mapping[str, object],
     now: float,
+    before_commit: Callable[[], None],
 ) -> Stored:
     """Store the batch; nothing at all if it is stored already."""
     with db.write():
@@ -69,6 +70,7 @@ def commit(
         rejections = _store_rejected(db, key, rejected, unfit)
         stored = stored._replace(rejected=rejections, known=len(matches) - stored.matches)
         _close(db, key, stored, figures, now)
+        before_commit()
     return stored
 
 

@@ -128,14 +128,17 @@ class Store:
         matches: pa.Table,
         rejected: pa.Table = _NOTHING_REJECTED,
         figures: Mapping[str, object] | None = None,
+        before_commit: Callable[[], None] = lambda: None,
     ) -> Stored:
         """Store what a begun batch found, in one transaction, and mark it done; done already, nothing changes.
 
         `posts` has POST_FIELDS (only `id` is needed) and optionally `arrived_at` in seconds; `matches` has
         `subscription` and `post_row`, a row of `posts`; `rejected` has `source`, `source_row`, `reason`, `excerpt`.
         Posts nobody matches, matches stored already, and those of subscriptions removed meanwhile are left out.
+        `before_commit` is called when all is written and nothing is yet to be seen; if it raises, nothing ever is.
         """
-        return commit.commit(self.database, (stream, batch), posts, matches, rejected, figures or {}, self._now())
+        key, found = (stream, batch), (posts, matches, rejected, figures or {})
+        return commit.commit(self.database, key, *found, self._now(), before_commit)
 
     # reading
 

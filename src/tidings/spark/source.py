@@ -1,0 +1,117 @@
+"""Where a stream takes its posts from: a directory that grows, or a Kafka topic."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from tidings.errors import InputError
+from tidings.model import POST_FIELDS
+from tidings.receive.post_files import FORMATS, PostFiles, find_posts
+from tidings.spark.posts import CORRUPT
+from tidings.spark.read import read_posts, tags_of_json
+
+_LOOK_AGAIN_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A directory of files of one format; what the first one looks like decides how all are read."""
+
+    path: Path
+    format: str
+    schema: T.StructType
+
+    def described(self) -> str:
+        return str(self.path)
+
+
+def first_look(spark: SparkSession, path: str, kept: Path, stopped: Callable[[], bool]) -> Folder | None:
+    """How the files of a directory are read: as they were at the first start (`kept`), else as the first file tells.
+
+    Waits for that file; None when stopped meanwhile.
+    """
+    if kept.is_file():
+        return _as_kept(path, kept)
+    folder = Path(path)
+    if not folder.is_dir():
+        raise InputError(f"{path}: --posts needs a directory that files are put into, or kafka://SERVERS/TOPIC.")
+    while not stopped():
+        if first := _first_file(folder):
+            look = _look(spark, folder, first)
+            _keep(look, kept)
+            return look
+        time.sleep(_LOOK_AGAIN_SECONDS)
+    return None
+
+
+def read_folder(spark: SparkSession, folder: Folder, max_posts: int, processed: str = "keep") -> DataFrame:
+    """The files as they come, as many a batch as hold about `max_posts` posts, one at least; then kept or deleted."""
+    suffixes = ",".join(suffix[1:] for suffix, name in FORMATS.items() if name == folder.format)
+    reader = (
+        spark.readStream.schema(folder.schema)
+        .option("maxBytesPerTrigger", str(max(1, int(max_posts * _bytes_a_post(folder)))))
+        .option("recursiveFileLookup", "true")
+        .option("pathGlobFilter", f"*.{{{suffixes}}}*")
+        .option("cleanSource", {"keep": "off"}.get(processed, processed))
+        .option("mode", "PERMISSIVE")
+        .option("columnNameOfCorruptRecord", CORRUPT)
+    )
+    if folder.format == "csv":
+        reader = reader.options(header="true", multiLine="true", escape='"', encoding="UTF-8")
+    posts = getattr(reader, folder.format)(os.path.abspath(folder.path))
+    return tags_of_json(posts) if folder.format == "json" else posts
+
+
+def _first_file(folder: Path) -> PostFiles | None:
+    try:
+        found = find_posts(str(folder))
+    except InputError:
+        if any(not path.name.startswith((".", "_")) for path in folder.rglob("*") if path.is_file()):
+            raise
+        return None
+    one = replace(found, files=found.files[:1], headers=found.headers[:1], base=None)
+    return one if one.files[0].stat().st_size else None
+
+
+def _look(spark: SparkSession, folder: Path, first: PostFiles) -> Folder:
+    schema = read_posts(spark, first).schema
+    if first.format == "json":
+        kinds = {field.name: field.dataType for field in schema.fields}
+        fields = [T.StructField(n, kinds.get(n, T.StringType()) if n == "id" else T.StringType()) for n in POST_FIELDS]
+        schema = T.StructType([*fields, T.StructField(CORRUPT, T.StringType())])
+    elif first.format == "csv":
+        schema = T.StructType([T.StructField(name, T.StringType()) for name in [*first.headers[0], CORRUPT]])
+    return Folder(folder, first.format, schema)
+
+
+def _keep(folder: Folder, kept: Path) -> None:
+    told = {"path": os.path.abspath(folder.path), "format": folder.format, "schema": folder.schema.jsonValue()}
+    partial = kept.with_suffix(".partial")
+    partial.write_text(json.dumps(told), "utf-8")
+    os.replace(partial, kept)
+
+
+def _as_kept(path: str, kept: Path) -> Folder:
+    told = json.loads(kept.read_text("utf-8"))
+    if told["path"] != os.path.abspath(path):
+        raise InputError(f"{path}: this state belongs to the posts of {told['path']}; give each source a --state.")
+    return Folder(Path(path), told["format"], T.StructType.fromJson(told["schema"]))
+
+
+def _bytes_a_post(folder: Folder) -> float:
+    """Measured on the first file that is there; what tweets take where none is."""
+    try:
+        file = find_posts(str(folder.path)).files[0]
+        with file.open("rb") as lines:
+            head = lines.read(1 << 20)
+        return len(head) / max(1, head.count(b"\n")) if folder.format != "parquet" else 200.0
+    except (InputError, OSError):
+        return 400.0

@@ -1,0 +1,145 @@
+"""The stream: every micro-batch is matched with the subscriptions as they are then, and stored exactly once.
+
+Before a batch runs, the ledger of the store records the index version it uses; a batch replayed after a crash uses that
+one again. What it found is stored in one transaction, which marks the batch as done; a batch that is done is not run.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from tidings.errors import IndexDamaged, InputError
+from tidings.index.follow import Follower
+from tidings.index.index import Index
+from tidings.model import POST_FIELDS
+from tidings.spark.deliver import Delivery
+from tidings.spark.job import wanted_posts
+from tidings.spark.points import reached
+from tidings.spark.ship import reference
+from tidings.store import Pin, Store
+
+PLAN_VERSION = 1
+_EXCERPT = 200
+
+
+class Stopping(Exception):
+    """A batch that came after the stream was asked to stop; nothing of it was done."""
+
+
+@dataclass
+class Batches:
+    """What Spark calls for every micro-batch. One batch at a time; `stopping` lets none begin any more."""
+
+    store: Store
+    follower: Follower
+    delivery: Delivery
+    stream: Callable[[], str]
+    pin_anew: bool = False
+    stopping: threading.Event = field(default_factory=threading.Event)
+    running: threading.Lock = field(default_factory=threading.Lock)
+    spent_ms: dict[str, float] = field(default_factory=dict)
+
+    def __call__(self, posts: DataFrame, batch: int) -> None:
+        with self.running:
+            if self.stopping.is_set():
+                raise Stopping
+            reached("after checkpointing", batch - 1)
+            self.spent_ms = {}
+            self._run(posts, batch)
+            reached("before checkpointing", batch)
+
+    def _run(self, posts: DataFrame, batch: int) -> None:
+        reached("before reading", batch)
+        stream = self.stream()
+        with self._timed("index"):
+            pin, index = self._pinned(stream, batch)
+        reached("after reading", batch)
+        if pin.done:
+            return
+        reached("before matching", batch)
+        with self._timed("matching"):
+            found = wanted_posts(posts, index, reference(index)).toArrow()
+        reached("after matching", batch)
+        matched, matches, rejected = _parted(found)
+        with self._timed("storing"):
+            reached("before writing", batch)
+            matched, matches = self.delivery.deliver(stream, batch, index.version, matched, matches)
+            self.store.commit(
+                stream, batch, matched, matches, rejected, self._figures(), lambda: self._before_commit(batch)
+            )
+            reached("after committing", batch)
+
+    @staticmethod
+    def _before_commit(batch: int) -> None:
+        reached("after writing", batch)
+        reached("before committing", batch)
+
+    def _pinned(self, stream: str, batch: int) -> tuple[Pin, Index]:
+        """The versions this batch uses: those it was begun with, or the newest there are."""
+        index = self.follower.refresh()
+        pin = self.store.begin(stream, batch, index.version, PLAN_VERSION)
+        if pin.done or pin.index_version == index.version:
+            return pin, index
+        try:
+            return pin, self.follower.version(pin.index_version)
+        except IndexDamaged as error:
+            if self.pin_anew:
+                self.store.pin_anew(stream, batch, index.version, PLAN_VERSION)
+                return pin, index
+            raise InputError(
+                f"{error} Batch {batch} was begun with version {pin.index_version} of the index, which is not whole "
+                "any more; run with --pin-anew to match it with the subscriptions as they are now."
+            ) from error
+
+    def _figures(self) -> Mapping[str, object]:
+        return {name: round(value, 1) for name, value in self.spent_ms.items()}
+
+    def _timed(self, what: str) -> _Timed:
+        return _Timed(self.spent_ms, what)
+
+
+class _Timed:
+    """Adds the milliseconds of a block to what was spent."""
+
+    def __init__(self, spent_ms: dict[str, float], what: str) -> None:
+        self._spent_ms, self._what = spent_ms, what
+
+    def __enter__(self) -> None:
+        self._start = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self._spent_ms[self._what] = (time.perf_counter() - self._start) * 1000
+
+
+def _parted(found: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
+    """(the posts that were found, who wants which of them, the rows that could not be used)."""
+    found = found.combine_chunks()
+    refused = pc.is_valid(found["reason"])
+    bad, good = found.filter(refused), found.filter(pc.invert(refused))
+    lists = good["subscriptions"].combine_chunks()
+    if isinstance(lists, pa.ChunkedArray):
+        lists = pa.concat_arrays(lists.chunks) if lists.num_chunks else pa.array([], lists.type)
+    matches = pa.table({"subscription": lists.flatten(), "post_row": pc.list_parent_indices(lists).cast(pa.int64())})
+    rejected = pa.table({"reason": bad["reason"], "excerpt": pc.utf8_slice_codeunits(bad["text"], 0, _EXCERPT)})
+    return good.select([name for name in POST_FIELDS if name in good.column_names]), matches, rejected
+
+
+def stream_id(checkpoint: Path) -> str:
+    """What Spark calls the stream whose checkpoint this is; a new checkpoint is a new stream."""
+    try:
+        told = json.loads((checkpoint / "metadata").read_text("utf-8"))
+        return str(told["id"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{checkpoint / 'metadata'}: this file of the checkpoint is missing or damaged; remove {checkpoint} and "
+            "run again: everything is read anew, and no match is stored twice."
+        ) from error

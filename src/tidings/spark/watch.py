@@ -1,0 +1,142 @@
+"""What Spark tells of a running stream, made into figures and written beside its state after every batch."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+    StreamingQueryProgress,
+)
+
+from tidings.index.index import Index
+from tidings.store import Store
+from tidings.watch.figures import StreamFigures, save_figures
+
+_DISK_EVERY_S = 10.0
+
+
+@dataclass
+class Watch:
+    """The figures of one run. `index` and `spent_ms` tell what the batch that just ended used and took."""
+
+    folder: Path
+    store: Store
+    source: str
+    plan: str
+    index: Callable[[], Index]
+    spent_ms: Callable[[], dict[str, float]]
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _disk_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        now = time.time()
+        self.heard = -1  # the last batch that Spark told of
+        self.figures = StreamFigures(os.getpid(), socket.gethostname(), "", self.source, now, now, plan=self.plan)
+        self.publish()
+
+    def publish(self, **changes: object) -> None:
+        """Take over some figures and write all of them."""
+        with self._lock:
+            self.figures = replace(self.figures, **changes, updated_at=time.time())  # type: ignore[arg-type]
+            save_figures(self.folder, self.figures)
+
+    def progressed(self, progress: StreamingQueryProgress) -> None:
+        """A batch has ended, or Spark looked for posts and found none."""
+        index, seen = self.index(), self.figures
+        changes: dict[str, object] = {
+            "stream": str(progress.id),
+            "index_version": index.version,
+            "segments": sum(map(len, index.manifest.shards)),
+            "subscriptions": index.manifest.subscriptions,
+            **_waiting(progress),
+        }
+        if progress.numInputRows:
+            changes |= self._of_batch(progress, seen)
+        if time.time() - self._disk_at > _DISK_EVERY_S:
+            self._disk_at = time.time()
+            changes["disk_bytes"] = disk_bytes(self.folder, self.store)
+        self.publish(**changes)
+        self.heard = progress.batchId
+
+    def _of_batch(self, progress: StreamingQueryProgress, seen: StreamFigures) -> dict[str, object]:
+        durations = {name: int(value) for name, value in progress.durationMs.items()}
+        ours = {f"tidings {name}": round(value) for name, value in self.spent_ms().items()}
+        done = {one.batch: one for one in self.store.ledger(str(progress.id), last=1)}
+        stored = done.get(progress.batchId)
+        return {
+            "batch": progress.batchId,
+            "batches": seen.batches + 1,
+            "posts": seen.posts + progress.numInputRows,
+            "matches": seen.matches + (stored.matches if stored else 0),
+            "rejected": seen.rejected + (stored.rejected if stored else 0),
+            "posts_per_second": _finite(progress.processedRowsPerSecond),
+            "arriving_per_second": _finite(progress.inputRowsPerSecond),
+            "batch_seconds": durations.get("triggerExecution", 0) / 1000,
+            "durations_ms": {**durations, **ours},
+        }
+
+
+class Listener(StreamingQueryListener):
+    """Hands Spark's events on; Spark calls it from a thread of its own."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        pass
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        self._watch.progressed(event.progress)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        self._watch.publish()
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        pass
+
+
+def disk_bytes(folder: Path, store: Store) -> dict[str, int]:
+    """What the stream takes on disk, by what takes it."""
+    return {
+        "store": store.sizes().bytes,
+        **{name: _folder_bytes(folder / name) for name in ("index", "checkpoint")},
+    }
+
+
+def _folder_bytes(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_size
+        except OSError:  # it went away meanwhile
+            continue
+    return total
+
+
+def _waiting(progress: StreamingQueryProgress) -> dict[str, object]:
+    """What has arrived and was not taken yet, as far as the source can tell."""
+    source = progress.sources[0] if progress.sources else None
+    metrics = dict(source.metrics or {}) if source is not None else {}
+    files = metrics.get("numFilesOutstanding")
+    behind = metrics.get("maxOffsetsBehindLatest") or metrics.get("avgOffsetsBehindLatest")
+    found: dict[str, object] = {}
+    if files is not None:
+        found["waiting_files"] = int(float(files))
+    if behind is not None:
+        found["waiting_posts"] = int(float(behind))
+    return found
+
+
+def _finite(value: float | None) -> float:
+    return float(value) if value is not None and value == value and abs(value) != float("inf") else 0.0
