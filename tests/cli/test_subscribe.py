@@ -196,6 +196,15 @@ def test_a_long_list_is_whole(said, tmp_path):
     assert [line.split()[-1] for line in lines[1:]] == [f"word{number}" for number in range(1200)]
 
 
+def test_a_list_nobody_reads_to_its_end_is_no_failure(said, tmp_path):
+    (tmp_path / "subs.txt").write_text("".join(f"word{number}\n" for number in range(5000)))
+    said("subscribe", "--file", "subs.txt")
+    for option in ("", "--json"):
+        command = f"{sys.executable} -m tidings.cli.main subscriptions {option} | head -1; echo ${{PIPESTATUS[0]}}"
+        done = subprocess.run(["bash", "-c", command], env=environment(), capture_output=True, text=True, check=True)
+        assert (done.stdout.splitlines()[1:], done.stderr) == (["0"], "")
+
+
 def test_no_query_or_owner_commands_the_terminal(said):
     said("subscribe", "storm \x1b[31m \x9b1m", "--owner", "an\x1b]0;x\x07n [bold]")
     for arguments in ([], ["--json"]):

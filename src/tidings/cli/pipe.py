@@ -30,7 +30,9 @@ _CHARACTERS_A_CELL = 4  # combining marks take no cell, so the characters are bo
 def one_line(text: str, cells: int) -> str:
     """The text on one line of at most so many cells, without anything that would command a terminal."""
     head = text[: max(4096, cells * 16)]  # what is far beyond the line need not be cleaned
-    line = " ".join(printable(_DIRECTIONS.sub("", _ESCAPES.sub("", head))).split())
+    if not head.isprintable():
+        head = printable(_DIRECTIONS.sub("", _ESCAPES.sub("", head)))
+    line = " ".join(head.split())
     short = line[: cells * _CHARACTERS_A_CELL]
     if len(short) == len(line) and cell_len(line) <= cells:
         return line

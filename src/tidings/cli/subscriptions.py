@@ -8,11 +8,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
+from rich.cells import cell_len
 
-from tidings.cli.pipe import closable, emit, one_line, safe_json, say
-from tidings.cli.screen import screen
+from tidings.cli.pipe import closable, one_line, safe_json, say
 from tidings.cli.state import DEFAULT_STATE, StateOption, WorkOption, state_at
 
 if TYPE_CHECKING:
@@ -31,6 +29,7 @@ tidings subscriptions --owner ann
 
 tidings subscriptions --json | jq .query"""
 _PAGE = 500
+_LEAST = (6, 8, 16)
 _OWNER_CELLS, _QUERY_CELLS = 30, 200
 
 OwnerOption = Annotated[
@@ -61,9 +60,9 @@ def subscriptions(
     with place.open() as store, closable():
         found = store.subscriptions(owner)
         shown = _list_json(found) if as_json else _list(found)
-    if not shown and not as_json:
-        whose = "" if owner is None else f" of {owner}"
-        say(f"there are no subscriptions{whose}; add one with `tidings subscribe QUERY{place.option}`")
+        if not shown and not as_json:
+            whose = "" if owner is None else f" of {owner}"
+            say(f"there are no subscriptions{whose}; add one with `tidings subscribe QUERY{place.option}`")
 
 
 def _list_json(found: Iterable[Subscription]) -> int:
@@ -76,21 +75,21 @@ def _list_json(found: Iterable[Subscription]) -> int:
 
 
 def _list(found: Iterator[Subscription]) -> int:
-    console, shown = screen(), 0
+    """Lines made by hand: there may be a million, and rich would take minutes for them."""
+    shown = 0
     while page := list(islice(found, _PAGE)):
-        table = Table.grid(padding=(0, 2))
-        for width, justify in ((6, "right"), (8, "left"), (16, "left")):
-            table.add_column(min_width=width, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-        if not shown:
-            table.add_row(*(Text(name, "bold") for name in ("id", "owner", "since", "query")))
-        for one in page:
-            table.add_row(*map(Text, _cells(one)))
-        emit(console, table, soft_wrap=False)
+        rows = [*([("id", "owner", "since", "query")] if not shown else []), *map(_cells, page)]
+        widths = [
+            max(least, *map(cell_len, column)) for least, column in zip(_LEAST, zip(*rows, strict=True), strict=False)
+        ]
+        for name, owner, since, query in rows:
+            padding = " " * (widths[1] - cell_len(owner))
+            print(f"{name:>{widths[0]}}  {owner}{padding}  {since:{widths[2]}}  {query}")
         shown += len(page)
     return shown
 
 
-def _cells(one: Subscription) -> tuple[str, ...]:
+def _cells(one: Subscription) -> tuple[str, str, str, str]:
     since = datetime.fromtimestamp(one.created_at, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
     region = "" if one.region is None else "  --region " + ",".join(f"{side:g}" for side in one.region)
     return str(one.id), one_line(one.owner, _OWNER_CELLS) or "-", since, one_line(one.query, _QUERY_CELLS) + region
