@@ -126,6 +126,13 @@ def test_the_condition_of_the_stream_is_told(said, figures, changed, condition, 
     assert "\x1b" not in out
 
 
+def test_a_stream_that_just_started_shows_the_batches_before(said, figures):
+    with open_store(STATE) as store:
+        batches.run(store, 3, [1], [(1, 0)])
+    save_figures(STATE, replace(figures, stream=""))
+    assert [one["batch"] for one in json.loads(said("--json"))["batches"]] == [3]
+
+
 def test_matchers_are_listed_with_their_load(said, figures):
     loads = (MatcherLoad(0, 900, 30, 3.0), MatcherLoad(1, 100, 10, 1.0))
     save_figures(STATE, replace(figures, plan="partitioned", matchers=loads))

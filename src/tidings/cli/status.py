@@ -69,7 +69,7 @@ def look(place: State) -> Status:
     """Everything from the store and the figures beside it."""
     with place.open() as store:
         figures = load_figures(place.folder)
-        stream = None if figures is None else figures.stream
+        stream = figures.stream or None if figures is not None else None  # it has no name before its first batch
         sizes = store.sizes()
         disk = {**(figures.disk_bytes if figures is not None else {}), "store": sizes.bytes}
         return Status(
