@@ -7,8 +7,8 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.store.server import binaries, postgres
 
+from tidings.lab.postgres import binaries, postgres
 from tidings.store import Store, open_store
 
 _schemas = count()

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from tidings.cli.region import typed_region
 from tidings.cli.screen import printable, screen, show_error
 from tidings.errors import InputError, QueryError
 
 if TYPE_CHECKING:
     from tidings.query.explain import Explanation
-    from tidings.query.normal import Region
 
 HELP = "Show how QUERY is understood; with --text also whether that text matches, and why, word by word."
 EXAMPLES = """[bold]Examples[/]
@@ -45,7 +45,7 @@ def explain(
     from tidings.query import explain as query_room  # here, so that the other commands need not load it
 
     _check_position(text, lat, lon)
-    within = None if region is None else _region(region)
+    within = typed_region(region)
     try:
         explanation = query_room.explain(query, within, text, lat, lon)
     except QueryError as error:
@@ -66,15 +66,6 @@ def _check_position(text: str | None, lat: float | None, lon: float | None) -> N
         raise InputError("--lat and --lon say where a post is; give the post too, with --text.")
     if not (-90 <= lat <= 90 and -180 <= lon <= 180):
         raise InputError("--lat lies between -90 and 90, --lon between -180 and 180.")
-
-
-def _region(typed: str) -> Region:
-    from tidings.query.region import PREFIX, within
-
-    try:
-        return within(PREFIX + typed.replace(" ", ""), 0)
-    except QueryError as error:
-        raise InputError(f"--region {typed}: {error.reason}") from error
 
 
 def _show(explanation: Explanation) -> None:

@@ -13,6 +13,7 @@ import typer
 
 from tidings.cli.pipe import safe_json, say
 from tidings.cli.progress import Progress
+from tidings.cli.region import typed_region
 from tidings.cli.screen import show_error
 from tidings.cli.state import DEFAULT_STATE, State, StateOption, WorkOption, state_at
 from tidings.errors import InputError, QueryError
@@ -68,7 +69,7 @@ def subscribe(
     if file is not None:
         _subscribe_file(file, owner, place, as_json)
     else:
-        _subscribe_one(query or "", owner, None if region is None else _region(region), place, as_json)
+        _subscribe_one(query or "", owner, typed_region(region), place, as_json)
 
 
 def _check_arguments(query: str | None, file: Path | None, region: str | None, owner: str) -> None:
@@ -81,15 +82,6 @@ def _check_arguments(query: str | None, file: Path | None, region: str | None, o
     for name, text in (("QUERY", query), ("--owner", owner)):
         if any("\ud800" <= character <= "\udfff" for character in text or ""):
             raise InputError(f"{name} is not valid UTF-8; check the encoding of your terminal.")
-
-
-def _region(typed: str) -> Region:
-    from tidings.query.region import PREFIX, within
-
-    try:
-        return within(PREFIX + typed.replace(" ", ""), 0)
-    except QueryError as error:
-        raise InputError(f"--region {typed}: {error.reason}") from error
 
 
 def _subscribe_one(query: str, owner: str, region: Region | None, place: State, as_json: bool) -> None:

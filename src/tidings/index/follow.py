@@ -16,7 +16,7 @@ import pyarrow as pa
 from tidings.errors import ChangesForgotten, IndexDamaged
 from tidings.index.fold import fold_index
 from tidings.index.index import Index
-from tidings.index.manifest import PlanRecord, newest_version, versions
+from tidings.index.manifest import PlanRecord, versions
 from tidings.index.publish import Prepared, change_index, prepare_merge, rebuild_index
 from tidings.index.retire import retire_versions, sweep
 from tidings.model import REGION_TYPE
@@ -70,11 +70,17 @@ class Follower:
         return index if index.manifest.plan == self._plan else self._rebuilt()
 
     def _rebuilt(self) -> Index:
-        version = newest_version(self._folder) + 1 if self._folder.is_dir() and versions(self._folder) else 1
+        version = self._last_version() + 1
         self._folder.mkdir(parents=True, exist_ok=True)
         position = self._store.position()  # read first: what comes in while we read is told again
         rows = _table(self._store.subscriptions())
         return rebuild_index(self._folder, version, rows, self._plan, position)[0]
+
+    def _last_version(self) -> int:
+        """The last that is there or that a batch was matched with: the number of lost files is not given again."""
+        there = versions(self._folder)[-1:] if self._folder.is_dir() else []
+        used = [batch.index_version for batch in self._store.ledger(last=1)]
+        return max([0, *there, *used, *self._store.pinned()])
 
     def _follow(self) -> None:
         changed = self._store.changed(self.index.manifest.position)

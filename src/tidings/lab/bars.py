@@ -42,7 +42,8 @@ def number(value: float) -> str:
 def bars(parts: dict[str, Any]) -> list[Bar]:
     """The bars of whatever parts were run."""
     spine = list(_of_spine(parts["spine"])) if "spine" in parts else []
-    return spine + (list(_of_kernels(parts["kernels"])) if "kernels" in parts else [])
+    kernels = list(_of_kernels(parts["kernels"])) if "kernels" in parts else []
+    return spine + kernels + (list(_of_stream(parts["stream"])) if "stream" in parts else [])
 
 
 def _of_spine(spine: dict[str, Any]) -> Iterator[Bar]:
@@ -77,3 +78,7 @@ def _of_kernels(kernels: dict[str, Any]) -> Iterator[Bar]:
     for one in kernels["from_strings"]:
         name = f"seconds to compile {one['subscriptions']:,} from strings"
         yield Bar(name, one["best_seconds"], 30, at_least=False)
+
+
+def _of_stream(stream: dict[str, Any]) -> Iterator[Bar]:
+    yield Bar("the stream into SQLite, of the batch rate", stream["sustained"]["ratio_to_batch"], 0.5)

@@ -1,6 +1,6 @@
 """``python -m tidings.lab.bench``: run the benchmarks, keep the raw results, draw them.
 
-Parts: `spine` (the contenders on Spark), `kernels` (one core), `growth` (1 K to 10 M subscriptions).
+Parts: `spine` (the contenders on Spark), `kernels` (one core), `growth` (1 K to 10 M subscriptions), `stream`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tidings.lab.bars import bars
 from tidings.lab.datasets import REPOSITORY, Posts, Subscriptions, benchmark_subscriptions, load_posts
 from tidings.lab.draw import NumberedPosts
 
-PARTS = ("spine", "kernels", "growth")
+PARTS = ("spine", "kernels", "growth", "stream")
 CONTENDERS = ("floor", "tidings-replicated", "tidings-partitioned", "spark-sql", "trie", "polars", "duckdb")
 SEED = 2026
 
@@ -62,6 +62,8 @@ def _run(part: str, posts: Posts, subscriptions: Subscriptions, options: argpars
     if part == "kernels":
         sizes = kernels.QUICK if options.quick else kernels.Sizes()
         return kernels.measure_kernels(posts, subscriptions, options.repetitions, sizes, _say)
+    if part == "stream":
+        return _stream(posts, options)
     sizes_to_grow = growth.SIZES[:3] if options.quick else growth.SIZES
     return growth.measure_growth(NumberedPosts.of(posts.texts), SEED, sizes_to_grow, _say)
 
@@ -75,6 +77,14 @@ def _spine(posts: Posts, subscriptions: Subscriptions, options: argparse.Namespa
             Path(folder), posts, subscriptions, options.repetitions, sample, _say, options.contenders
         )
     _stop_spark()  # its memory and threads must not weigh on what comes next
+    return measured
+
+
+def _stream(posts: Posts, options: argparse.Namespace) -> dict[str, Any]:
+    from tidings.lab.stream import measure_stream
+
+    measured = measure_stream(posts, options.subscriptions, SEED, options.quick, _say)
+    _stop_spark()
     return measured
 
 

@@ -79,12 +79,13 @@ def benchmark_subscriptions(count: int, seed: int, posts: Posts | None = None) -
     if folder is not None and (folder / QUERIES).is_file():
         real = (folder / QUERIES).read_text("utf-8").splitlines()[:count]
     rng = np.random.default_rng([seed, 2])
-    drawn = draw_queries(_sample(posts or load_posts(None, seed), rng), count - len(real), rng)
+    drawn = draw_queries(sample_texts(posts or load_posts(None, seed), rng), count - len(real), rng)
     queries = pa.concat_arrays([pa.array(real, pa.string()), drawn])
     return Subscriptions(pa.table({"id": np.arange(1, count + 1), "query": queries}), len(real), seed)
 
 
-def _sample(posts: Posts, rng: np.random.Generator) -> list[str]:
+def sample_texts(posts: Posts, rng: np.random.Generator) -> list[str]:
+    """Some texts that queries are drawn from."""
     rows = np.sort(rng.choice(len(posts), min(_DRAWN_FROM, len(posts)), replace=False))
     texts: list[str] = posts.table.column("text").take(pa.array(rows)).to_pylist()
     return texts

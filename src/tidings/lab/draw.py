@@ -55,12 +55,14 @@ def _draw(
     return flat
 
 
-def draw_queries(texts: Sequence[str], count: int, rng: np.random.Generator) -> pa.Array:
-    """So many queries of two to four words, each the words of one of these texts."""
+def draw_queries(
+    texts: Sequence[str], count: int, rng: np.random.Generator, fewest: int = FEWEST, most: int = MOST
+) -> pa.Array:
+    """So many queries of two to four words (or as told), each the words of one of these texts."""
     rows = [_query_words(text) for text in texts]
     numbers = pa.array([word for row in rows for word in row], pa.string())
     starts = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
-    places, bounds = draw_rows(starts, rng.integers(FEWEST, MOST + 1, count), rng)
+    places, bounds = draw_rows(starts, rng.integers(fewest, most + 1, count), rng)
     words = numbers.take(pa.array(places))
     return pc.binary_join(pa.ListArray.from_arrays(pa.array(bounds.astype(np.int32)), words), " ")
 

@@ -20,7 +20,7 @@ from the newest raw results. Every repetition, version and setting is in the raw
 
 def write_page(results: Path, docs: Path) -> Path:
     """Write the page from the newest record of each part."""
-    writers = {"spine": _spine, "kernels": _kernels, "growth": _growth}
+    writers = {"spine": _spine, "kernels": _kernels, "growth": _growth, "stream": _stream}
     lines = [_HEAD]
     for part, write in writers.items():
         found = record.newest(results, part)
@@ -94,6 +94,39 @@ def _kernels(run: record.Record) -> Iterator[str]:
     sizes = [(f"{one['subscriptions']:,}", f"{one['bytes_per_subscription']:.1f}") for one in kernels["bytes"]]
     yield from _table(("subscriptions of three words", "bytes each"), sizes)
     yield from _verdicts(run, ("matching", "the loop", "bytes", "seconds"))
+
+
+def _stream(run: record.Record) -> Iterator[str]:
+    stream = run["parts"]["stream"]
+    one = stream["sustained"]
+    yield "## The stream"
+    yield (
+        f"{one['posts']:,} posts from files against {one['subscriptions']:,} subscriptions, "
+        f"{one['matches_per_post']:.2f} matches a post, stored in SQLite. The batch throws its matches away. Rates of "
+        "each turn; the first warms up."
+    )
+    yield ""
+    rates = one["posts_per_second"]
+    rows = [(name, *(f"{rate:,.0f}" for rate in rates[name])) for name in rates]
+    yield from _table(("posts/s", *(f"turn {number}" for number in range(1, len(rates["floor"]) + 1))), rows)
+    yield ""
+    yield f"Stream / batch: {one['ratio_to_batch']:.2f}. Spark's bookkeeping: {one['bookkeeping_share']:.0%}."
+    yield ""
+    latency = [
+        (
+            f"{at['posts_per_second']:,}",
+            *(f"{at[name]:,.0f}" for name in ("p50_ms", "p95_ms", "p99_ms", "first_match_ms")),
+            f"{at['bookkeeping_share']:.0%}",
+        )
+        for at in stream["latency"]
+    ]
+    yield from _table(
+        ("posts/s", "p50, ms", "p95, ms", "p99, ms", "a new subscription matches, ms", "Spark's bookkeeping"), latency
+    )
+    yield ""
+    stored = [(name, f"{at['matches_per_second']:,.0f}") for name, at in stream["rows"].items()]
+    yield from _table(("store", "matches/s, each with its post"), stored)
+    yield from _verdicts(run, ("the stream",))
 
 
 def _growth(run: record.Record) -> Iterator[str]:

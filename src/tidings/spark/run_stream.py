@@ -7,25 +7,27 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tidings.errors import IndexDamaged, InputError, TidingsError
+from tidings.errors import IndexDamaged, InputError, StoreError, TidingsError
 from tidings.index.follow import Follower
 from tidings.index.manifest import PlanRecord
+from tidings.spark.checkpoint import check, stream_id
 from tidings.spark.deliver import Delivery, ToKafka, ToParquet, ToStore
 from tidings.spark.failures import in_words
 from tidings.spark.kafka import SCHEME, kafka_failure, kafka_settings, parse_kafka_url, read_kafka
 from tidings.spark.read import SETTINGS
-from tidings.spark.session import LOG_FILE, session
+from tidings.spark.session import LOG_FILE, is_local, session
 from tidings.spark.source import first_look, read_folder
 from tidings.spark.stop import stopped_afterwards
-from tidings.spark.stream import Batches, Stopping, stream_id
+from tidings.spark.stream import Batches, Stopping
 from tidings.spark.watch import Listener, Watch
 from tidings.store import Retention, Store, open_store
 from tidings.watch.prometheus import serve
@@ -74,11 +76,16 @@ def run_stream(request: StreamRequest, say: Say) -> None:
     with ExitStack() as stack:
         store = stack.enter_context(open_store(request.where))
         stack.enter_context(store.hold_stream())
+        check(request.folder / "checkpoint", partial(_last_begun, store))
         follower = _followed(request, store)
         stack.callback(follower.close)
         stack.enter_context(_stopped_by_signals(stop))
         spark = stack.enter_context(_started(request))
         _run(request, store, follower, spark, stop, say, stack)
+
+
+def _last_begun(store: Store, stream: str) -> int:
+    return max((one.batch for one in store.ledger(stream, last=1)), default=-1)
 
 
 def _followed(request: StreamRequest, store: Store) -> Follower:
@@ -115,14 +122,15 @@ def _run(
         server = serve(request.metrics_port, lambda: watch.figures)
         stack.callback(server.close)
         say(f"figures for Prometheus: http://127.0.0.1:{server.port}/metrics")
-    query = _begun(request, posts, batches, checkpoint)
-    say(f"taking posts from {request.posts}; {follower.index.manifest.subscriptions:,} subscriptions. Ctrl-C stops.")
     stack.enter_context(_tidied(request, follower))
     try:
+        query = _begun(request, posts, batches, checkpoint)
+        count = follower.index.manifest.subscriptions
+        say(f"taking posts from {request.posts}; {count:,} subscriptions. Ctrl-C stops.")
         _until_stopped(query, batches, stop)
         _hear_out(query, watch)
     except Exception as error:
-        raise _failed(error, request, watch) from error
+        raise _failed(batches.failure or error, request, watch) from error
     watch.publish(state="stopped")
     say(f"stopped: {watch.figures.posts:,} posts, {watch.figures.matches:,} matches stored in this run.")
 
@@ -186,8 +194,10 @@ def _failed(error: Exception, request: StreamRequest, watch: Watch) -> TidingsEr
     known: TidingsError | None = error if isinstance(error, TidingsError) else in_words(error, request.folder)
     if known is None and request.posts.startswith(SCHEME):
         known = kafka_failure(error, parse_kafka_url(request.posts))
-    told = known or TidingsError(f"The stream ended: {str(error).strip().splitlines()[0][:500]} (log: {LOG_FILE})")
-    watch.publish(state="failed", failure=str(told))
+    said = (str(error).strip() or type(error).__name__).splitlines()[0][:500]
+    told = known or TidingsError(f"The stream ended: {said} (log: {LOG_FILE})")
+    with suppress(OSError):  # where there is no room left, there is none for this either
+        watch.publish(state="failed", failure=str(told))
     return told
 
 
@@ -199,8 +209,9 @@ def _tidied(request: StreamRequest, follower: Follower) -> Iterator[None]:
     def tidy() -> None:
         with open_store(request.where) as store:
             while not done.wait(_TIDY_S):
-                store.retain(request.retention)
-                follower.retire()
+                with suppress(StoreError, OSError):  # no room, no turn: the stream will say so, or the next time does
+                    store.retain(request.retention)
+                    follower.retire()
 
     thread = threading.Thread(target=tidy, name="tidings-tidy", daemon=True)
     thread.start()
@@ -228,6 +239,14 @@ def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _forgiving(master: str | None) -> str:
+    """On one machine Spark gives a task one try only, unless told otherwise; elsewhere four."""
+    master = master or os.environ.get("TIDINGS_MASTER", "local[*]")
+    if master == "local":
+        return "local[1,4]"
+    return f"{master[:-1]},4]" if is_local(master) and "," not in master else master
+
+
 @contextmanager
 def _started(request: StreamRequest) -> Iterator[SparkSession]:
     settings = dict(_STREAM_SETTINGS)
@@ -235,7 +254,7 @@ def _started(request: StreamRequest) -> Iterator[SparkSession]:
         settings |= kafka_settings()
     asked = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        spark = session(request.master, settings)
+        spark = session(_forgiving(request.master), settings)
     except TidingsError:
         raise
     except Exception as error:

@@ -6,12 +6,10 @@ one again. What it found is stored in one transaction, which marks the batch as 
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -47,6 +45,7 @@ class Batches:
     stopping: threading.Event = field(default_factory=threading.Event)
     running: threading.Lock = field(default_factory=threading.Lock)
     spent_ms: dict[str, float] = field(default_factory=dict)
+    failure: Exception | None = None  # what ended a batch; on its way through Spark it becomes a text
 
     def __call__(self, posts: DataFrame, batch: int) -> None:
         with self.running:
@@ -54,7 +53,11 @@ class Batches:
                 raise Stopping
             reached("after checkpointing", batch - 1)
             self.spent_ms = {}
-            self._run(posts, batch)
+            try:
+                self._run(posts, batch)
+            except Exception as error:
+                self.failure = error
+                raise
             reached("before checkpointing", batch)
 
     def _run(self, posts: DataFrame, batch: int) -> None:
@@ -131,15 +134,3 @@ def _parted(found: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
     matches = pa.table({"subscription": lists.flatten(), "post_row": pc.list_parent_indices(lists).cast(pa.int64())})
     rejected = pa.table({"reason": bad["reason"], "excerpt": pc.utf8_slice_codeunits(bad["text"], 0, _EXCERPT)})
     return good.select([name for name in POST_FIELDS if name in good.column_names]), matches, rejected
-
-
-def stream_id(checkpoint: Path) -> str:
-    """What Spark calls the stream whose checkpoint this is; a new checkpoint is a new stream."""
-    try:
-        told = json.loads((checkpoint / "metadata").read_text("utf-8"))
-        return str(told["id"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{checkpoint / 'metadata'}: this file of the checkpoint is missing or damaged; remove {checkpoint} and "
-            "run again: everything is read anew, and no match is stored twice."
-        ) from error

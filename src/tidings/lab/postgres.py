@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own, from Debian's packages: made, started and stopped in a temporary directory."""
+"""A PostgreSQL server for tests and benchmarks, from Debian's packages: made and stopped in a temporary directory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def _run(*command: str | Path) -> None:
 def postgres() -> Iterator[str]:
     """The URL of a running server that listens on a Unix socket only."""
     bin_ = binaries()
-    assert bin_ is not None
+    if bin_ is None:
+        raise FileNotFoundError("there is no PostgreSQL server; Debian has it as the package postgresql")
     home = Path(tempfile.mkdtemp(prefix="tidings-pg-", dir="/tmp"))  # a socket's path must be short
     if os.getuid() == 0:
         shutil.chown(home, "postgres")

@@ -1,0 +1,82 @@
+"""What Spark wrote down of a stream, looked at before Spark does: damage is named, and never read as "nothing yet"."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from tidings.errors import InputError
+
+_BATCH = re.compile(r"(\d+)(?:\.compact)?")
+_VERSION = re.compile(rb"v\d+")
+_NOTHING = b"-"  # what Spark writes for a source that has no offset yet
+
+
+def stream_id(checkpoint: Path) -> str:
+    """What Spark calls the stream whose checkpoint this is; a new checkpoint is a new stream."""
+    path = checkpoint / "metadata"
+    try:
+        return str(json.loads(path.read_text("utf-8"))["id"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _damaged(checkpoint, path) from error
+
+
+def check(checkpoint: Path, last_begun: Callable[[str], int]) -> None:
+    """InputError, which names the file and the way out, unless a stream can go on from here.
+
+    `last_begun` tells the last batch that the ledger knows of a stream (-1: none). Spark notes what a batch takes
+    before it begins; a checkpoint that knows less has lost something, and the batches it would make up again would
+    pass for those that are done.
+    """
+    logs = {name: _files(checkpoint / name) for name in ("offsets", "commits", "sources/0")}
+    if not any(logs.values()) and not (checkpoint / "metadata").exists():
+        return
+    begun = last_begun(stream_id(checkpoint))
+    for name in logs:
+        for file in logs[name].values():
+            _check_lines(checkpoint, file)
+    last = {name: max(found, default=-1) for name, found in logs.items()}
+    if last["offsets"] < (noted := max(begun, last["commits"])):
+        raise _damaged(checkpoint, checkpoint / "offsets" / str(noted))
+    if logs["offsets"]:
+        _check_source(checkpoint, logs["offsets"][last["offsets"]], last["sources/0"])
+
+
+def _check_source(checkpoint: Path, offsets: Path, last: int) -> None:
+    """The files of the last batch must be known; offsets of other sources than files speak for themselves."""
+    line = offsets.read_bytes().splitlines()[-1]
+    needed = -1 if line == _NOTHING else json.loads(line).get("logOffset")
+    if isinstance(needed, int) and needed > last:
+        raise _damaged(checkpoint, checkpoint / "sources" / "0" / str(needed))
+
+
+def _files(folder: Path) -> dict[int, Path]:
+    """The files of one of Spark's logs by the batch they are of."""
+    found = (path for path in folder.glob("*") if path.is_file())
+    numbered = ((match, path) for path in found if (match := _BATCH.fullmatch(path.name)))
+    return {int(match[1]): path for match, path in numbered}
+
+
+def _check_lines(checkpoint: Path, path: Path) -> None:
+    """A version, then a JSON value a line."""
+    try:
+        first, *lines = path.read_bytes().lstrip(b"\0").splitlines()  # Kafka's begins with a zero
+        if not _VERSION.fullmatch(first) or not (lines or path.parent.name == "0"):
+            raise ValueError(first)
+        for line in _told(lines):
+            json.loads(line)
+    except (OSError, ValueError) as error:
+        raise _damaged(checkpoint, path) from error
+
+
+def _told(lines: Iterable[bytes]) -> Iterable[bytes]:
+    return (line for line in lines if line.strip() not in (b"", _NOTHING))
+
+
+def _damaged(checkpoint: Path, path: Path) -> InputError:
+    return InputError(
+        f"{path}: this file of the checkpoint is missing or damaged; remove {checkpoint} and run again: "
+        "everything is read anew, and no match is stored twice."
+    )

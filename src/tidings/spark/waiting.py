@@ -1,0 +1,55 @@
+"""How many files of a directory wait to be taken. Spark knows, but does not tell."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from tidings.receive.post_files import FORMATS
+
+
+class WaitingFiles:
+    """Counts the files that Spark's log of a source does not yet have; remembers those it has, as Spark does."""
+
+    def __init__(self, folder: Path, log: Path) -> None:
+        self._folder = Path(os.path.abspath(folder))
+        self._log = log
+        self._read: set[str] = set()  # files of the log
+        self._taken: set[str] = set()
+
+    def count(self) -> int:
+        """Those that are there now and in no batch that has begun."""
+        self._follow()
+        there = set(_files(self._folder))
+        self._taken &= there  # the others were deleted
+        return len(there - self._taken)
+
+    def _follow(self) -> None:
+        try:
+            names = {name for name in os.listdir(self._log) if name[0].isdigit()}
+        except OSError:  # not yet made
+            return
+        for name in names - self._read:
+            self._taken.update(_noted(self._log / name))
+        self._read = names
+
+
+def _noted(path: Path) -> Iterator[str]:
+    try:
+        lines = path.read_text("utf-8").splitlines()[1:]
+        yield from (unquote(urlsplit(json.loads(line)["path"]).path) for line in lines)
+    except (OSError, ValueError, KeyError, TypeError):  # being replaced by a compact one
+        return
+
+
+def _files(folder: Path) -> Iterator[str]:
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name[0] not in "._"]
+        yield from (f"{place}/{name}" for name in names if name[0] not in "._" and _is_of_posts(name))
+
+
+def _is_of_posts(name: str) -> bool:
+    return any(suffix in FORMATS for suffix in Path(name.lower()).suffixes)
