@@ -240,17 +240,8 @@ def test_with_a_database_the_work_lies_in_a_directory(monkeypatch):
     assert str(state_at("postgres://host/db").folder) == "tidings-state"
 
 
-def test_subscribing_is_quick_and_loads_neither_spark_nor_kernels(tmp_path):
+def test_subscribing_loads_neither_spark_nor_kernels(tmp_path):
     told = subprocess.run(
         [sys.executable, "-c", IMPORTS], env=environment(), capture_output=True, text=True, check=True, timeout=60
     )
     assert told.stdout.splitlines() == ["1", "[]"]
-    took = []
-    for _ in range(3):  # the best of them: the machine may be busy
-        start = time.monotonic()
-        command = [sys.executable, "-m", "tidings.cli.main", "subscribe", "storm"]
-        subprocess.run(command, env=environment(), check=True, capture_output=True, timeout=60)
-        took.append(time.monotonic() - start)
-        if took[-1] < 1.5:
-            break
-    assert min(took) < 1.5

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tidings.errors import InputError, QueryError
 
 if TYPE_CHECKING:
-    from tidings.query.region import Region
+    from tidings.query.normal import Region
 
 
 def typed_region(typed: str | None) -> Region | None:

@@ -105,9 +105,10 @@ def _store(folder: Path, queries: list[str]) -> Iterator[Store]:
 def _running(folder: Path, store: Store, source: Path, once: bool = False) -> Iterator[Any]:
     """A stream in this session; the parts are those of `tidings run`."""
     from tidings.index.follow import Follower
+    from tidings.spark.checkpoint import stream_id
     from tidings.spark.deliver import ToStore
     from tidings.spark.source import first_look, read_folder
-    from tidings.spark.stream import Batches, stream_id
+    from tidings.spark.stream import Batches
 
     spark = tidings.session()
     checkpoint = folder / "checkpoint"
