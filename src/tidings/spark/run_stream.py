@@ -28,6 +28,7 @@ from tidings.spark.session import LOG_FILE, is_local, session
 from tidings.spark.source import first_look, read_folder
 from tidings.spark.stop import stopped_afterwards
 from tidings.spark.stream import Batches, Stopping
+from tidings.spark.waiting import WaitingFiles
 from tidings.spark.watch import Listener, Watch
 from tidings.store import Retention, Store, open_store
 from tidings.watch.prometheus import serve
@@ -110,13 +111,16 @@ def _run(
     stack: ExitStack,
 ) -> None:
     checkpoint = request.folder / "checkpoint"
-    posts = _source(request, spark, stop, say)
-    if posts is None:
+    source = _source(request, spark, stop, say)
+    if source is None:
         return
+    posts, waiting = source
     batches = Batches(
         store, follower, _delivery(request, spark), lambda: stream_id(checkpoint), pin_anew=request.pin_anew
     )
-    watch = Watch(request.folder, store, request.posts, request.plan, lambda: follower.index, lambda: batches.spent_ms)
+    watch = Watch(
+        request.folder, store, request.posts, request.plan, lambda: follower.index, lambda: batches.spent_ms, waiting
+    )
     spark.streams.addListener(Listener(watch))
     if request.metrics_port is not None:
         server = serve(request.metrics_port, lambda: watch.figures)
@@ -135,12 +139,18 @@ def _run(
     say(f"stopped: {watch.figures.posts:,} posts, {watch.figures.matches:,} matches stored in this run.")
 
 
-def _source(request: StreamRequest, spark: SparkSession, stop: threading.Event, say: Say) -> DataFrame | None:
+def _source(
+    request: StreamRequest, spark: SparkSession, stop: threading.Event, say: Say
+) -> tuple[DataFrame, Callable[[], int | None]] | None:
+    """The posts as they come, and how many files wait; None when stopped before there is anything."""
     if request.posts.startswith(SCHEME):
-        return read_kafka(spark, parse_kafka_url(request.posts), request.max_posts_per_batch)
+        return read_kafka(spark, parse_kafka_url(request.posts), request.max_posts_per_batch), lambda: None
     say(f"looking at the files in {request.posts}")
     folder = first_look(spark, request.posts, request.folder / "source.json", stop.is_set)
-    return None if folder is None else read_folder(spark, folder, request.max_posts_per_batch, request.processed)
+    if folder is None:
+        return None
+    waiting = WaitingFiles(folder.path, folder.format, request.folder / "checkpoint" / "sources" / "0")
+    return read_folder(spark, folder, request.max_posts_per_batch, request.processed), waiting.count
 
 
 def _delivery(request: StreamRequest, spark: SparkSession) -> Delivery:

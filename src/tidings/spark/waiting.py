@@ -14,8 +14,9 @@ from tidings.receive.post_files import FORMATS
 class WaitingFiles:
     """Counts the files that Spark's log of a source does not yet have; remembers those it has, as Spark does."""
 
-    def __init__(self, folder: Path, log: Path) -> None:
+    def __init__(self, folder: Path, format: str, log: Path) -> None:
         self._folder = Path(os.path.abspath(folder))
+        self._suffixes = {suffix for suffix, name in FORMATS.items() if name == format}
         self._log = log
         self._read: set[str] = set()  # files of the log
         self._taken: set[str] = set()
@@ -23,7 +24,7 @@ class WaitingFiles:
     def count(self) -> int:
         """Those that are there now and in no batch that has begun."""
         self._follow()
-        there = set(_files(self._folder))
+        there = {path for path in _files(self._folder) if self._suffixes & set(Path(path).suffixes)}
         self._taken &= there  # the others were deleted
         return len(there - self._taken)
 
@@ -48,8 +49,4 @@ def _noted(path: Path) -> Iterator[str]:
 def _files(folder: Path) -> Iterator[str]:
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name[0] not in "._"]
-        yield from (f"{place}/{name}" for name in names if name[0] not in "._" and _is_of_posts(name))
-
-
-def _is_of_posts(name: str) -> bool:
-    return any(suffix in FORMATS for suffix in Path(name.lower()).suffixes)
+        yield from (f"{place}/{name}" for name in names if name[0] not in "._")

@@ -36,6 +36,7 @@ class Watch:
     plan: str
     index: Callable[[], Index]
     spent_ms: Callable[[], dict[str, float]]
+    waiting_files: Callable[[], int | None] = lambda: None
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _disk_at: float = 0.0
 
@@ -59,6 +60,7 @@ class Watch:
             "index_version": index.version,
             "segments": sum(map(len, index.manifest.shards)),
             "subscriptions": index.manifest.subscriptions,
+            "waiting_files": self.waiting_files(),
             **_waiting(progress),
         }
         if progress.numInputRows:
@@ -128,14 +130,8 @@ def _waiting(progress: StreamingQueryProgress) -> dict[str, object]:
     """What has arrived and was not taken yet, as far as the source can tell."""
     source = progress.sources[0] if progress.sources else None
     metrics = dict(source.metrics or {}) if source is not None else {}
-    files = metrics.get("numFilesOutstanding")
     behind = metrics.get("maxOffsetsBehindLatest") or metrics.get("avgOffsetsBehindLatest")
-    found: dict[str, object] = {}
-    if files is not None:
-        found["waiting_files"] = int(float(files))
-    if behind is not None:
-        found["waiting_posts"] = int(float(behind))
-    return found
+    return {} if behind is None else {"waiting_posts": int(float(behind))}
 
 
 def _finite(value: float | None) -> float:
