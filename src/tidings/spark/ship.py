@@ -1,4 +1,4 @@
-"""Bringing an index to the workers: by its path where they share this machine's disk, else through Spark's archives."""
+"""Bringing an index to the workers: by its path where they share a disk with us, else through Spark's archives."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tidings.index.index import Index
@@ -27,5 +28,10 @@ def ship(spark: SparkSession, index: Index) -> IndexRef:
 
 
 def reference(index: Index) -> IndexRef:
-    """A reference for workers that can read the folder of the index under the same path."""
-    return IndexRef(str(index.folder.absolute()), index.version)
+    """A reference for workers that can read the folder of the index under the same path.
+
+    Those of other machines keep copies of its files.
+    """
+    context = SparkContext._active_spark_context
+    elsewhere = context is not None and not is_local(context.master or "local")
+    return IndexRef(str(index.folder.absolute()), index.version, cached=elsewhere)

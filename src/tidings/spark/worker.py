@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -11,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark import SparkFiles
 
+from tidings.index.cache import Cache
 from tidings.index.index import Index, LiveSegment
 from tidings.index.warmth import Warmth
 from tidings.match.matcher import FlatMatcher, Hits
@@ -27,9 +29,18 @@ class IndexRef:
     folder: str
     version: int
     shipped: bool = False  # whether the folder is a name among Spark's files instead of a path
+    cached: bool = False  # whether the folder is shared by machines, so that each keeps copies
 
     def path(self) -> Path:
         return Path(SparkFiles.get(self.folder) if self.shipped else self.folder)
+
+    def open(self) -> tuple[Index, Path]:
+        """The index, and the folder for what its receivers met. A machine that can keep no copies does without."""
+        if self.cached:
+            with suppress(OSError):
+                kept = Cache().open(self.path(), self.version)
+                return kept.index, kept.notes
+        return Index.open(self.path(), self.version), self.path()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +68,8 @@ class OpenIndex:
     """An index version in use. Everything is made when first needed: a router needs no matcher and vice versa."""
 
     def __init__(self, ref: IndexRef) -> None:
-        self.index = Index.open(ref.path(), ref.version)
-        self._warmth = _warmth(ref.path())
+        self.index, notes = ref.open()
+        self._warmth = _warmth(notes)
         self._matchers: dict[int, list[tuple[LiveSegment, FlatMatcher]]] = {}
 
     @cached_property
