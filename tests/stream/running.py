@@ -183,7 +183,7 @@ class Run:
 
 def _read(pipe: Iterable[str], lines: list[str]) -> None:
     for line in pipe:
-        lines.append(line)
+        lines.append(line)  # noqa: PERF402 - each as it comes
 
 
 def run_once(feed: Path, state: Path, *options: str, crash: str = "", small: bool = True) -> Run:

@@ -11,7 +11,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import FrameType
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -26,7 +25,7 @@ from tidings.spark.kafka import SCHEME, kafka_failure, kafka_settings, parse_kaf
 from tidings.spark.read import SETTINGS
 from tidings.spark.session import LOG_FILE, is_local, session
 from tidings.spark.source import first_look, read_folder
-from tidings.spark.stop import stopped_afterwards
+from tidings.spark.stop import set_by_signals, stopped_afterwards
 from tidings.spark.stream import Batches, Stopping
 from tidings.spark.waiting import WaitingFiles
 from tidings.spark.watch import Listener, Watch
@@ -80,7 +79,7 @@ def run_stream(request: StreamRequest, say: Say) -> None:
         check(request.folder / "checkpoint", partial(_last_begun, store))
         follower = _followed(request, store)
         stack.callback(follower.close)
-        stack.enter_context(_stopped_by_signals(stop))
+        stack.enter_context(set_by_signals(stop))
         spark = stack.enter_context(_started(request))
         _run(request, store, follower, spark, stop, say, stack)
 
@@ -230,23 +229,6 @@ def _tidied(request: StreamRequest, follower: Follower) -> Iterator[None]:
     finally:
         done.set()
         thread.join(_TIDY_S)
-
-
-@contextmanager
-def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
-    """SIGINT and SIGTERM ask to stop; the second SIGINT ends at once."""
-
-    def asked(number: int, frame: FrameType | None) -> None:
-        if stop.is_set() and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        stop.set()
-
-    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _forgiving(master: str | None) -> str:

@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 from pyspark.sql import SparkSession
 
@@ -26,6 +27,23 @@ def stopped_afterwards(spark: SparkSession) -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         _stop(spark)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def set_by_signals(stop: threading.Event) -> Iterator[None]:
+    """SIGINT and SIGTERM ask to stop; the second SIGINT ends at once."""
+
+    def asked(number: int, frame: FrameType | None) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _stop(spark: SparkSession) -> None:
