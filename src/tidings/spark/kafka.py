@@ -31,7 +31,7 @@ CLIENT_PREFIX = "spark.tidings.kafka."
 MAX_VALUE_BYTES = 900_000  # brokers and producers refuse messages of more than 1 MB unless told otherwise
 _SERVER = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
 _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
-_END = "\x00end"
+_END = "tidings: the end of the message"
 _FIELDS = T.StructType([T.StructField(name, T.StringType()) for name in POST_FIELDS])
 _WAIT_MS = "20000"  # for a server that does not answer; Kafka would wait for a minute
 
@@ -40,13 +40,10 @@ _DATA_LOSS = (
     "while Tidings was behind or away; to go on with the oldest message there is now, remove the stream's checkpoint."
 )
 _FAILURES = (
-    (("MISSING_DATA", "MISSING_KAFKA", "may have been missed", "DATA_LOSS", "PARTITION_OFFSET_CHANGED"), _DATA_LOSS),
+    (("KAFKA_DATA_LOSS", "data may have been lost", "LOST_TOPIC_PARTITIONS", "OffsetOutOfRangeException"), _DATA_LOSS),
+    (("UnknownTopicOrPartitionException",), "{topic} does not exist; create the topic, then run again."),
     (
-        ("UnknownTopicOrPartitionException", "does not exist"),
-        "{topic} does not exist; create the topic, then run again.",
-    ),
-    (
-        ("bootstrap.servers", "TimeoutException", "Timed out waiting for a node", "DisconnectException"),
+        ("bootstrap.servers", "kafka.common.errors.TimeoutException", "Timed out waiting for a node"),
         "{topic}: none of the servers answers; check that the address is right and Kafka is up.",
     ),
     (

@@ -1,0 +1,411 @@
+"""Kafka, against a real broker: what is in a topic is read, what is no post is kept aside, nothing is lost.
+
+Everything that needs the broker runs in processes of its own, as Spark takes the connector only when its JVM starts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+from py4j.java_gateway import JavaMember
+from py4j.protocol import STATIC_PREFIX
+from pyspark.sql import DataFrame
+from tests.spark import kafka_broker
+from tests.spark.conftest import ROOT
+
+from tidings.errors import InputError
+from tidings.spark import kafka
+from tidings.spark.posts import CORRUPT, judged
+from tidings.spark.read import SETTINGS
+from tidings.spark.session import session
+
+TOPIC = kafka.KafkaTopic("localhost:9092", "posts")
+
+
+@pytest.mark.parametrize(
+    ("url", "servers", "topic"),
+    [
+        ("kafka://localhost:9092/posts", "localhost:9092", "posts"),
+        ("kafka://a.example:1,10.0.0.2:65535,[::1]:9092/p.o-s_1", "a.example:1,10.0.0.2:65535,[::1]:9092", "p.o-s_1"),
+    ],
+)
+def test_a_url_names_servers_and_a_topic(url, servers, topic):
+    found = kafka.parse_kafka_url(url)
+    assert found == kafka.KafkaTopic(servers, topic)
+    assert str(found) == url
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("localhost:9092/posts", "write a Kafka topic as kafka://host:port/topic"),
+        ("kafka://localhost:9092", "the topic is missing"),
+        ("kafka://localhost:9092/", "the topic is missing"),
+        ("kafka:///posts", "“” is not host:port"),
+        ("kafka://localhost/posts", "“localhost” is not host:port"),
+        ("kafka://a:1,/posts", "“” is not host:port"),
+        ("kafka://a:65536/posts", "“a:65536” is not host:port"),
+        ("kafka://user@a:1/posts", "“user@a:1” is not host:port"),
+        ("kafka://a:1/posts/2", "“posts/2” is not a topic"),
+        ("kafka://a:1/..", "“..” is not a topic"),
+        ("kafka://a:1/posts?x=1", "“posts?x=1” is not a topic"),
+        (f"kafka://a:1/{'x' * 250}", "is not a topic"),
+    ],
+)
+def test_what_is_no_topic_is_refused_in_one_sentence(url, said):
+    with pytest.raises(InputError) as refused:
+        kafka.parse_kafka_url(url)
+    assert str(refused.value).startswith(f"{url}: ")
+    assert said in str(refused.value)
+
+
+def test_the_connector_is_that_of_the_installed_spark_unless_the_user_has_jars():
+    package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+    assert kafka.kafka_settings({}) == kafka.KAFKA_SETTINGS == {"spark.jars.packages": package}
+    assert kafka.kafka_settings({"TIDINGS_KAFKA_JARS": "/jars/a.jar,/jars/b.jar"}) == {
+        "spark.jars": "/jars/a.jar,/jars/b.jar"
+    }
+    assert list(kafka_broker.SPARK_JARS.glob(f"scala-library-{kafka.SCALA}.*.jar"))
+
+
+def test_a_failure_that_is_not_kafkas_is_left_as_it_is():
+    assert kafka.kafka_failure(ValueError("a divided by zero"), TOPIC) is None
+
+
+def of_values(spark, *values: str | bytes | None) -> list[dict]:
+    """What becomes of messages with these values."""
+    rows = [(one.encode() if isinstance(one, str) else one, "t", 1, at) for at, one in enumerate(values)]
+    messages = spark.createDataFrame(rows, "value binary, topic string, partition int, offset long")
+    return [row.asDict() for row in kafka.messages_to_posts(messages.coalesce(1)).collect()]
+
+
+def test_a_message_is_a_post_with_its_fields(spark):
+    message = {
+        "id": "007",
+        "text": "Grüße 🙂",
+        "lat": 1.5,
+        "lon": "-3",
+        "tags": ["a", "b c"],
+        "lang": None,
+        "more": [1],
+    }
+    (post,) = of_values(spark, json.dumps(message))
+    assert {name: value for name, value in post.items() if value is not None} == {
+        "id": "007",
+        "text": "Grüße 🙂",
+        "lat": "1.5",
+        "lon": "-3",
+        "tags": ["a", "b c"],
+    }
+
+
+def test_ids_are_kept_as_written_and_the_place_stands_in_for_a_missing_one(spark):
+    ids = ["7", '"7"', '"007"', "12345678901234567890123", '""', "null", "true"]
+    posts = of_values(spark, *(f'{{"text":"x","id":{one}}}' for one in ids), '{"text":"x"}')
+    wanted = ["7", "7", "007", "12345678901234567890123", "", "t-1-5", "true", "t-1-7"]
+    assert [post["id"] for post in posts] == wanted
+
+
+NO_OBJECT = (
+    "not json",
+    "",
+    " ",
+    "7",
+    "null",
+    '"text"',
+    "[]",
+    '[{"text":"x"}]',
+    '{"text":"x"',
+    '{"text":"x"} and more',
+    '{"text":"x"}\n{"text":"y"}',
+    '{"text":"x"},{"text":"y"}',
+    '{"text":"x"}]',
+    '{"text":"x"},{"id":"end"}]',
+    "\x00",
+    b"\xff\xfe",
+)
+
+
+def test_what_is_not_one_json_object_is_kept_aside_whole(spark):
+    for at, (value, post) in enumerate(zip(NO_OBJECT, of_values(spark, *NO_OBJECT), strict=True)):
+        assert post.pop(CORRUPT) == (value if isinstance(value, str) else value.decode("utf-8", "replace"))
+        assert post.pop("id") == f"t-1-{at}"
+        assert set(post.values()) == {None}
+
+
+def test_a_message_without_value_is_rejected_too(spark):
+    (post,) = of_values(spark, None)
+    assert (post["id"], post[CORRUPT]) == ("t-1-0", "")
+
+
+# ── with a broker ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def jars() -> str:
+    try:
+        kafka_broker.fetched(kafka_broker.BROKER)
+        return ",".join(map(str, kafka_broker.connector()))
+    except kafka_broker.Unreachable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="module")
+def servers(jars):
+    with kafka_broker.broker() as address:
+        yield address
+
+
+def run(name: str, jars: str, servers: str, work: Path) -> subprocess.CompletedProcess[str]:
+    """One of the scenes at the end of this file, in a process of its own."""
+    code = f"from tests.spark import test_kafka; test_kafka.play({name!r}, {servers!r}, {str(work)!r})"
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    environment = {**os.environ, "PYTHONPATH": path, kafka.JARS_VARIABLE: jars}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture(scope="module")
+def told(jars, servers, tmp_path_factory):
+    """What the scenes have to tell, by their name; one session plays them, and dies in the last one."""
+    work = tmp_path_factory.mktemp("kafka")
+    done = run("all", jars, servers, work)
+    assert done.returncode == -signal.SIGKILL, done.stdout[-3000:] + done.stderr[-6000:]
+    return {"work": work, **json.loads((work / "all.json").read_text("utf-8"))}
+
+
+def test_every_message_becomes_a_post_or_is_rejected_with_its_place(told):
+    posts, bad = told["reads"]["posts"], told["reads"]["rejected"]
+    assert sorted(posts) == sorted([["a", "one"], ["2", "two"], ["reads-0-2", "three"], ["c", "five"], ["d", "six"]])
+    assert bad == [["reads-1-0", "the line cannot be read", "no json"]]
+
+
+def test_a_batch_has_no_more_posts_than_allowed(told):
+    assert sum(told["reads"]["sizes"]) == 6
+    assert max(told["reads"]["sizes"]) <= 2
+
+
+def test_a_second_run_goes_on_where_the_first_stopped(told):
+    assert told["goes_on"] == [["first"], ["second"]]
+
+
+def test_what_a_producer_took_back_is_no_post(told):
+    assert told["taken_back"] == ["kept"]
+
+
+def test_a_match_is_a_message_with_key_and_post(told):
+    key, value = told["matches"][0]
+    assert key == "1:p:1"
+    assert value == {
+        "subscription_id": 1,
+        "post_id": "p:1",
+        "index_version": 4,
+        "text": "Grüße",
+        "tags": ["x"],
+    }
+
+
+def test_a_match_whose_post_is_too_long_for_kafka_comes_without_it(told):
+    key, value = told["matches"][1]
+    assert key == "2:p2"
+    assert value == {"subscription_id": 2, "post_id": "p2", "index_version": 4}
+
+
+def test_a_colon_in_a_subscription_id_makes_no_two_keys_one(told):
+    assert told["colons"] == ["a%3Ab:c", "a:b:c", "a%253Ab:c"]
+
+
+def test_messages_that_are_gone_before_they_are_read_stop_the_stream_with_the_reason(told):
+    assert "no longer holds messages that were not read yet" in told["gone"]
+
+
+def test_a_topic_that_does_not_exist_is_named(told):
+    assert told["no_topic"].endswith("/nowhere does not exist; create the topic, then run again.")
+
+
+def test_servers_that_do_not_answer_are_named(told):
+    assert told["no_server"] == [told["no_server"][0]] * 2
+    assert "127.0.0.1:1/posts: none of the servers answers" in told["no_server"][0]
+
+
+def test_killed_after_delivering_a_batch_nothing_is_lost_and_repeats_have_their_key(told, jars, servers):
+    resumed = run("deliver", jars, servers, told["work"])
+    assert resumed.returncode == 0, resumed.stdout[-3000:] + resumed.stderr[-6000:]
+    keys = json.loads((told["work"] / "deliver.json").read_text("utf-8"))["deliver"]
+    assert sorted(set(keys)) == sorted(f"1:{at}" for at in range(20))
+    assert len(keys) == 24, "the batch that was delivered but not committed is delivered again, no other"
+
+
+# ── what runs over there ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def play(name: str, servers: str, work: str) -> None:
+    """Start a session with the connector and let scenes run in it; what they have to tell goes to a file."""
+    stage = Stage(servers, Path(work))
+    scenes = {"deliver": (deliver,)}.get(name, (reads, goes_on, taken_back, matches, colons, gone, no_topic, no_server))
+    result = {scene.__name__: scene(stage) for scene in scenes}
+    (stage.work / f"{name}.json").write_text(json.dumps(result), "utf-8")
+    if name == "all":
+        deliver_and_die(stage)
+    stage.spark.stop()
+
+
+class Stage:
+    """A session that speaks Kafka, and what every scene does with it."""
+
+    def __init__(self, servers: str, work: Path) -> None:
+        self.spark = session("local[2]", {**kafka.kafka_settings(), **SETTINGS, "spark.sql.shuffle.partitions": "2"})
+        self.servers = servers
+        self.work = work
+
+    def topic(self, name: str) -> kafka.KafkaTopic:
+        return kafka.KafkaTopic(self.servers, name)
+
+    def produce(self, name: str, *messages: tuple[int, str]) -> None:
+        """Messages as (partition, value), in this order."""
+        rows = self.spark.createDataFrame(messages, "partition int, value string").coalesce(1)
+        rows.write.format("kafka").option("kafka.bootstrap.servers", self.servers).option("topic", name).save()
+
+    def stream(self, topic: kafka.KafkaTopic, each: Callable[[DataFrame, int], None], at_most: int = 100) -> None:
+        """Read all there is now, batch by batch; the checkpoint is the topic's own."""
+        posts = kafka.read_kafka(self.spark, topic, at_most)
+        writer = posts.writeStream.option("checkpointLocation", str(self.work / "checkpoints" / topic.topic))
+        writer.foreachBatch(each).trigger(availableNow=True).start().awaitTermination()
+
+    def texts(self, name: str) -> list[str]:
+        """The texts that a run of the stream finds."""
+        found: list[str] = []
+        self.stream(self.topic(name), lambda posts, _: found.extend(row.text for row in posts.collect()))
+        return sorted(found)
+
+    def failure(self, topic: kafka.KafkaTopic, act: Callable[[], object]) -> str:
+        with pytest.raises(Exception) as failed:
+            act()
+        told = kafka.kafka_failure(failed.value, topic)
+        assert told is not None, str(failed.value)
+        return str(told)
+
+    def messages(self, name: str) -> list[tuple[str, str]]:
+        """Key and value of all that is in a topic, as any consumer sees it."""
+        reader = self.spark.read.format("kafka").option("kafka.bootstrap.servers", self.servers)
+        found = reader.option("subscribe", name).load().selectExpr("string(key)", "string(value)")
+        return [(row.key, row.value) for row in found.collect()]
+
+    def properties(self, **settings: str) -> Any:
+        """For one of Kafka's own clients."""
+        properties = self.spark._jvm.java.util.Properties()
+        for key, value in {"bootstrap.servers": self.servers, **settings}.items():
+            properties.put(key, value)
+        return properties
+
+
+def reads(stage: Stage) -> dict[str, Any]:
+    good = ['{"id":"a","text":"one"}', '{"id":2,"text":"two"}', '{"text":"three"}']
+    more = ["no json", '{"id":"c","text":"five"}', '{"id":"d","text":"six","lat":5,"lon":6}']
+    stage.produce("reads", *((0, one) for one in good), *((1, one) for one in more))
+    told: dict[str, list[Any]] = {"sizes": [], "posts": [], "rejected": []}
+
+    def each(posts: DataFrame, _: int) -> None:
+        rows = judged(posts).collect()
+        told["sizes"].append(len(rows))
+        told["posts"] += [[row.id, row.text] for row in rows if row.reason is None]
+        told["rejected"] += [[row.id, row.reason, row[CORRUPT]] for row in rows if row.reason is not None]
+
+    stage.stream(stage.topic("reads"), each, at_most=2)
+    return told
+
+
+def goes_on(stage: Stage) -> list[list[str]]:
+    found = []
+    for text in ("first", "second"):
+        stage.produce("goes_on", (0, json.dumps({"text": text})))
+        found.append(stage.texts("goes_on"))
+    return found
+
+
+def taken_back(stage: Stage) -> list[str]:
+    """A transaction that is undone and one that is not."""
+    jvm = stage.spark._jvm
+    name = "org.apache.kafka.common.serialization.StringSerializer"
+    settings = {"transactional.id": "t", "key.serializer": name, "value.serializer": name}
+    producer = jvm.org.apache.kafka.clients.producer.KafkaProducer(stage.properties(**settings))
+    producer.initTransactions()
+    for text in ("undone", "kept"):
+        producer.beginTransaction()
+        value = json.dumps({"text": text})
+        producer.send(jvm.org.apache.kafka.clients.producer.ProducerRecord("taken_back", 0, "", value)).get()
+        producer.abortTransaction() if text == "undone" else producer.commitTransaction()
+    producer.close()
+    return stage.texts("taken_back")
+
+
+def matches(stage: Stage) -> list[tuple[str, Any]]:
+    rows = [(1, "p:1", 4, "Grüße", ["x"], None), (2, "p2", 4, "ü" * 500_000, None, None)]
+    columns = "subscription_id long, post_id string, index_version long, text string, tags array<string>, lang string"
+    kafka.write_matches_kafka(stage.spark.createDataFrame(rows, columns), stage.topic("matches"))
+    return sorted((key, json.loads(value)) for key, value in stage.messages("matches"))
+
+
+def colons(stage: Stage) -> list[str]:
+    rows = [("a:b", "c", 1), ("a", "b:c", 1), ("a%3Ab", "c", 1)]
+    columns = "subscription_id string, post_id string, index_version long"
+    kafka.write_matches_kafka(stage.spark.createDataFrame(rows, columns), stage.topic("colons"))
+    keys = {json.loads(value)["subscription_id"]: key for key, value in stage.messages("colons")}
+    return [keys[row[0]] for row in rows]
+
+
+def gone(stage: Stage) -> str:
+    """Retention takes messages away that came while nobody read."""
+    stage.produce("gone", (0, '{"text":"read"}'), (1, '{"text":"read"}'))
+    assert len(stage.texts("gone")) == 2
+    stage.produce("gone", (0, '{"text":"not read"}'), (0, '{"text":"not read"}'), (1, '{"text":"not read"}'))
+    jvm = stage.spark._jvm
+    name = STATIC_PREFIX + "org.apache.kafka.clients.admin.RecordsToDelete"
+    records = JavaMember("beforeOffset", None, name, jvm._gateway_client)(3)  # there is one that is not static, too
+    partition = jvm.org.apache.kafka.common.TopicPartition("gone", 0)
+    admin = jvm.org.apache.kafka.clients.admin.Admin.create(stage.properties())
+    admin.deleteRecords(jvm.java.util.Collections.singletonMap(partition, records)).all().get()
+    admin.close()
+    return stage.failure(stage.topic("gone"), lambda: stage.texts("gone"))
+
+
+def no_topic(stage: Stage) -> str:
+    return stage.failure(stage.topic("nowhere"), lambda: stage.texts("nowhere"))
+
+
+def no_server(stage: Stage) -> list[str]:
+    nobody = kafka.KafkaTopic("127.0.0.1:1", "posts")
+    for setting in ("default.api.timeout.ms", "request.timeout.ms", "max.block.ms"):
+        stage.spark.conf.set(f"{kafka.CLIENT_PREFIX}{setting}", "500")
+    match = stage.spark.createDataFrame([(1, "p", 1)], "subscription_id long, post_id string, index_version long")
+    reading = stage.failure(nobody, lambda: stage.stream(nobody, lambda posts, _: None))
+    writing = stage.failure(nobody, lambda: kafka.write_matches_kafka(match, nobody))
+    for setting in ("default.api.timeout.ms", "request.timeout.ms", "max.block.ms"):
+        stage.spark.conf.unset(f"{kafka.CLIENT_PREFIX}{setting}")
+    return [reading, writing]
+
+
+def deliver_and_die(stage: Stage) -> None:
+    """The third batch is delivered, but Spark never hears of it."""
+    stage.produce("all", *((at % 2, json.dumps({"id": at, "text": "x"})) for at in range(20)))
+    deliver(stage, die_at=2)
+
+
+def deliver(stage: Stage, die_at: int | None = None) -> list[str]:
+    def each(posts: DataFrame, batch: int) -> None:
+        found = posts.selectExpr("1L as subscription_id", "id as post_id", "1L as index_version", "text")
+        kafka.write_matches_kafka(found, stage.topic("delivered"))
+        if batch == die_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    stage.stream(stage.topic("all"), each, at_most=4)
+    return [key for key, _ in stage.messages("delivered")]
