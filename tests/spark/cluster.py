@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -19,6 +18,7 @@ from tidings.spark.java import require_java
 CORES, MEMORY = 1, "1g"  # of each worker
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
+_NOT_GIVEN = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "TIDINGS_MASTER", "TIDINGS_CACHE_DIR", "SPARK_CONF_DIR")
 _SPARK = Path(pyspark.__file__).parent
 _MASTER_URL = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = "Successfully registered with master"
@@ -33,9 +33,9 @@ def environment(folder: Path) -> dict[str, str]:
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
         "TMPDIR": str(folder / "tmp"),
-        "PYSPARK_PYTHON": sys.executable,
     }
-    return {**os.environ, **ours}
+    theirs = {name: value for name, value in os.environ.items() if name not in _NOT_GIVEN}
+    return {**theirs, **ours}
 
 
 @contextmanager
@@ -88,3 +88,13 @@ def _until(process: subprocess.Popen[bytes], log: Path, sign: re.Pattern[str]) -
             return found[1]
         time.sleep(0.1)
     raise AssertionError(f"{log.name}: nothing of {sign.pattern!r} in it:\n{log.read_text('utf-8', 'replace')[-3000:]}")
+
+
+def running_in(folder: Path) -> list[str]:
+    """The commands of all processes that work in a folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (process / "cwd").resolve().is_relative_to(folder):
+                found.append((process / "cmdline").read_text("utf-8", "replace").replace("\0", " "))
+    return found

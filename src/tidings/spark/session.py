@@ -35,6 +35,13 @@ _SETTINGS = {
 # What is shuffled on one machine never leaves it: compressing it costs more than writing it.
 _ON_ONE_MACHINE = {"spark.shuffle.compress": "false", "spark.shuffle.checksum.enabled": "false"}
 
+# The logs of executors lie with the workers of a standalone cluster; those of weeks must not fill their disks.
+_ON_A_CLUSTER = {
+    "spark.executor.logs.rolling.strategy": "size",
+    "spark.executor.logs.rolling.maxSize": str(16 << 20),
+    "spark.executor.logs.rolling.maxRetainedFiles": "4",
+}
+
 
 def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
     """The running session if there is one, else a new one on `master` (default: all cores of this machine)."""
@@ -45,9 +52,9 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers may pick a Python without the packages
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     master = master or os.environ.get("TIDINGS_MASTER", "local[*]")
-    local = _ON_ONE_MACHINE if is_local(master) else {}
+    fitting = _ON_ONE_MACHINE if is_local(master) else _ON_A_CLUSTER
     builder = SparkSession.builder.appName("tidings").master(master)
-    for key, value in {**_SETTINGS, **local, **_quiet(), **(settings or {})}.items():
+    for key, value in {**_SETTINGS, **fitting, **_quiet(), **(settings or {})}.items():
         builder = builder.config(key, value)
     with _chatter_to_file():
         return builder.getOrCreate()
@@ -59,8 +66,13 @@ def is_local(master: str) -> bool:
 
 
 def _quiet() -> dict[str, str]:
+    """Executors warn too; those that have no such file, as the package lies elsewhere there, log as Spark does."""
     properties = resources.files("tidings.spark").joinpath("log4j2.properties")
-    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(str(properties)).as_uri()}"}
+    option = f"-Dlog4j2.configurationFile={Path(str(properties)).as_uri()}"
+    return {
+        "spark.driver.extraJavaOptions": option,
+        "spark.executor.defaultJavaOptions": f"{option} -Dtidings.log.level=warn",
+    }
 
 
 def _forget_empty_log() -> None:

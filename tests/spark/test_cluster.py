@@ -1,0 +1,105 @@
+"""The same commands on a Spark standalone cluster: a master, two workers, and a directory they all can read."""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.cli.runs import TIDINGS
+from tests.spark.cluster import environment, running_in, standalone
+from tests.stream.running import stored, subscribe
+
+from tidings.lab.generate import DEMO_QUERIES, generate_posts, generate_queries
+from tidings.match.scan import scan
+from tidings.query.parse import parse
+
+QUERIES = [*DEMO_QUERIES.values(), *generate_queries(100, seed=6)]
+COMMAND_SECONDS = 240
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A running one, and what all its machines can read."""
+
+    url: str
+    folder: Path
+    shared: Path
+
+    @property
+    def cache(self) -> Path:
+        """Where executors keep copies of an index."""
+        return self.folder / "tmp" / f"tidings-cache-{os.getuid()}"
+
+    def tidings(self, *arguments: object) -> str:
+        """A command, as a user gives it; what it printed."""
+        done = subprocess.run(
+            [*TIDINGS, *map(str, arguments), "--master", self.url],
+            env=environment(self.folder),
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def posts() -> pa.Table:
+    return generate_posts(400, seed=6)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory, posts) -> Iterator[Cluster]:
+    folder, shared = tmp_path_factory.mktemp("cluster") / "spark", tmp_path_factory.mktemp("shared")
+    (shared / "posts").mkdir()
+    for number in range(4):
+        pq.write_table(posts.slice(number * 100, 100), shared / "posts" / f"{number}.parquet")
+    with standalone(folder) as url:
+        yield Cluster(url, folder, shared)
+    assert running_in(folder) == [], "nothing of the cluster goes on"
+
+
+@pytest.fixture(scope="module")
+def expected(posts) -> set[tuple[int, int]]:
+    """(subscription, post) by brute force, subscriptions counted from 1."""
+    rows = zip(*(posts[name].to_pylist() for name in ("text", "lat", "lon")), strict=True)
+    found = scan(list(rows), [parse(query) for query in QUERIES])
+    assert len(found) > 200
+    return {(subscription + 1, posts["id"][post].as_py()) for subscription, post in found}
+
+
+def test_a_stream_on_a_cluster_stores_what_the_scan_finds(cluster, expected):
+    state = cluster.shared / "state"
+    subscribe(state, *QUERIES)
+    said = cluster.tidings("run", "--posts", cluster.shared / "posts", "--state", state, "--once")
+    assert stored(state) == expected, said
+    executors = [list(cluster.folder.glob(f"work-{number}/app-*/*/stderr")) for number in range(2)]
+    assert all(executors), "each worker had an executor"
+    assert all("INFO" not in log.read_text() for logs in executors for log in logs), "which kept quiet"
+
+
+def test_executors_work_on_copies_of_the_index(cluster):
+    index = cluster.shared / "state" / "index"
+    names = {path.parent.name for path in index.glob("segment-*/*.npy")}
+    copied = {path.parent.name.rpartition("-")[0] for path in cluster.cache.glob("entries-*/segment-*/*.npy")}
+    assert copied == names
+    assert not (index / "met").exists(), "nor do they write into the shared directory"
+
+
+@pytest.mark.long
+def test_files_are_matched_on_a_cluster_as_by_the_scan(cluster, expected):
+    subscriptions, out = cluster.shared / "subscriptions.txt", cluster.shared / "matches.csv"
+    subscriptions.write_text("".join(f"{query}\n" for query in QUERIES))
+    options = ("--subscriptions", subscriptions, "--out", out, "--plan", "partitioned", "--matchers", "3")
+    cluster.tidings("match", cluster.shared / "posts", *options)
+    with out.open(newline="") as lines:
+        found = [(int(row["subscription_id"]), int(row["post_id"])) for row in csv.DictReader(lines)]
+    assert sorted(found) == sorted(expected)
