@@ -17,6 +17,7 @@ from tidings.index.compile import GrowingVocabulary
 from tidings.index.conjunctions import Conjunctions
 from tidings.index.ids import find_ids
 from tidings.index.index import Index
+from tidings.index.lead import Leads
 from tidings.index.manifest import Manifest, SegmentRecord, save_manifest
 from tidings.index.segment import build_segment
 from tidings.index.shard import Share, share_out
@@ -48,8 +49,11 @@ class Draft:
     def save_segment(self, share: Share, ids: pa.Array) -> SegmentRecord:
         """Compile and write what one shard gets."""
         segment = build_segment(share.conjunctions, ids)
+        leads = share.leads or Leads.of(share.conjunctions.select(np.zeros(0, np.intp)))
         extra: dict[str, NDArray[Any]] = {
-            "leads": share.leads,
+            "leads": leads.leads,
+            "companions": leads.companions,
+            "wordless": leads.wordless,
             "words": share.words,
             "phrase_words": share.phrase_words,
             "shared": share.shared,

@@ -15,8 +15,9 @@ from tidings.index.conjunctions import joined
 from tidings.index.decompile import decompile
 from tidings.index.draft import Draft
 from tidings.index.index import Index, LiveSegment
+from tidings.index.lead import Leads
 from tidings.index.manifest import SegmentRecord
-from tidings.index.shard import Share, phrase_words
+from tidings.index.shard import Share, needed_words, phrase_words
 from tidings.receive.vocabulary import Vocabulary
 
 
@@ -54,7 +55,9 @@ def _folded(index: Index, draft: Draft, number: int, count: int) -> tuple[Segmen
     if not len(ids):
         return records[:-count]
     shared = np.concatenate([one.shared[_present(one)] for one in live])
-    leads, words = (np.unique(np.concatenate([getattr(one, name) for one in live])) for name in ("leads", "words"))
+    routed = index.manifest.plan is not None
+    leads = Leads.of(conjunctions) if routed else None
+    words = needed_words(conjunctions) if routed else np.zeros(0, np.uint32)
     share = Share(number, conjunctions, np.arange(len(ids)), leads, words, phrase_words(conjunctions), shared)
     return (*records[:-count], draft.save_segment(share, ids))
 

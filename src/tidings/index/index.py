@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidings.index import files
+from tidings.index.lead import Leads
 from tidings.index.manifest import Manifest, SegmentRecord, load_manifest, newest_version
 from tidings.index.segment import Segment
 from tidings.receive.receiver import Receiver
@@ -29,7 +30,7 @@ class LiveSegment:
 
     segment: Segment
     removed: NDArray[np.uint8]  # 1 for each subscription that is gone; empty when none is
-    leads: NDArray[np.uint32]  # the terms that lead posts to this segment's shard; only partitioned indexes have them
+    leads: Leads  # what leads posts to this segment's shard; only partitioned indexes have them
     words: NDArray[np.uint32]  # all terms that matter to this segment; only partitioned indexes have them
     phrase_words: NDArray[np.uint32]  # the terms that stand in phrases
     shared: NDArray[np.uint8]  # 1 for each subscription that has conjunctions in other shards too
@@ -92,8 +93,9 @@ class Index:
         if record.removed:
             removed = np.zeros(len(segment), np.uint8)
             removed[files.load_array(self.folder / record.removed)] = 1
-        extra = (files.load_array(folder / f"{name}.npy") for name in ("leads", "words", "phrase_words", "shared"))
-        return LiveSegment(segment, removed, *extra)
+        leads = Leads(*(files.load_array(folder / f"{name}.npy") for name in ("leads", "companions", "wordless")))
+        extra = (files.load_array(folder / f"{name}.npy") for name in ("words", "phrase_words", "shared"))
+        return LiveSegment(segment, removed, leads, *extra)
 
     def layer(self, name: str) -> Vocabulary:
         folder = self.folder / name

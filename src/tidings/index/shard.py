@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidings.index.conjunctions import Conjunctions
+from tidings.index.lead import Leads
 from tidings.index.manifest import PlanRecord
 from tidings.partition.words.plan import partitioner
 from tidings.place.placer import placer
@@ -21,7 +22,7 @@ class Share:
     number: int
     conjunctions: Conjunctions
     subscriptions: NDArray[np.int64]
-    leads: NDArray[np.uint32]  # the terms that lead posts to the shard
+    leads: Leads | None  # what leads posts to the shard; None where there is only one
     words: NDArray[np.uint32]  # all terms that matter there
     phrase_words: NDArray[np.uint32]  # those that stand in phrases
     shared: NDArray[np.uint8]
@@ -37,22 +38,21 @@ def share_out(
         count = int(conjunctions.owner.max()) + 1 if len(conjunctions) else 0
         none = np.zeros(0, np.uint32)
         phrases = phrase_words(conjunctions)
-        yield Share(0, conjunctions, np.arange(count), none, none, phrases, np.zeros(count, np.uint8))
+        yield Share(0, conjunctions, np.arange(count), None, none, phrases, np.zeros(count, np.uint8))
         return
     place = placer(plan.placer)
-    matcher, leads = place(conjunctions, _matcher_of(conjunctions, plan, text_of), plan.matchers, plan.seed)
+    matcher, _ = place(conjunctions, _matcher_of(conjunctions, plan, text_of), plan.matchers, plan.seed)
     spread = _is_spread(conjunctions.owner, matcher)
     for number in np.unique(matcher).tolist():
         rows = np.flatnonzero(matcher == number)
         part = conjunctions.select(rows)
         owners, local = np.unique(part.owner, return_inverse=True)
         mine = replace(part, owner=local.astype(np.uint32))
-        lead = np.unique(leads[rows])
-        words = (lead[lead > 0], _words(part), phrase_words(part))
-        yield Share(number, mine, owners.astype(np.int64), *words, spread[owners])
+        words = (needed_words(part), phrase_words(part))
+        yield Share(number, mine, owners.astype(np.int64), Leads.of(part), *words, spread[owners])
 
 
-def _words(part: Conjunctions) -> NDArray[np.uint32]:
+def needed_words(part: Conjunctions) -> NDArray[np.uint32]:
     """All terms that decide anything: required ones, and those of the programs in use."""
     others = {term for program in part.programs_in_use() for term in program.terms()}
     return np.union1d(part.terms, np.fromiter(others, np.uint32, len(others)))

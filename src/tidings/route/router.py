@@ -1,4 +1,4 @@
-"""Route: which matchers a post must reach. Only words that led a conjunction somewhere lead posts there."""
+"""Route: which matchers a post must reach, and with which of its words. `index/lead.py` says when it must."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import numpy as np
 from numba import float64, types, uint8, uint32, uint64
 from numpy.typing import NDArray
 
+from tidings.index import lead
 from tidings.index.grid import CELLS, EVERYWHERE, cell_at, on_globe
-from tidings.index.index import Index
+from tidings.index.index import Index, LiveSegment
+from tidings.index.lead import WORDS, bit_of, word_of
 from tidings.jit import inlined, kernel, read, write
 from tidings.receive.marks import lowest_bit
 from tidings.receive.receiver import Received
@@ -37,13 +39,20 @@ class Router:
         self._of_term = np.zeros((index.manifest.terms + 1, self._width), np.uint64)
         self._of_cell = np.zeros((0, self._width), np.uint64)
         self._matters = np.zeros((index.manifest.terms + 1, self._width), np.uint64)
+        self._companions = np.zeros((index.manifest.terms + 1, lead.WORDS), np.uint64)
+        self._always = np.zeros((self.matchers, lead.WORDS), np.uint64)  # needed by what a position leads to
         self._gaps_after = index.phrase_terms()
         for matcher in range(self.matchers):
             for live in index.shard(matcher):
-                self._lead(self._of_term, live.leads, matcher)
-                self._lead(self._matters, live.words, matcher)
-                if len(live.segment.cell_start):
-                    self._lead_cells(np.flatnonzero(np.diff(live.segment.cell_start)), matcher)
+                self._add(live, matcher)
+
+    def _add(self, live: LiveSegment, matcher: int) -> None:
+        self._lead(self._of_term, live.leads.leads, matcher)
+        self._lead(self._matters, live.words, matcher)
+        self._companions[live.leads.leads] |= live.leads.companions
+        self._always[matcher] |= live.leads.wordless[0]
+        if len(live.segment.cell_start):
+            self._lead_cells(np.flatnonzero(np.diff(live.segment.cell_start)), matcher)
 
     def _lead_cells(self, cells: NDArray[np.intp], matcher: int) -> None:
         if not len(self._of_cell):
@@ -58,12 +67,16 @@ class Router:
         """The share of every matcher that must see anything of a batch."""
         bits = np.zeros((len(received), self._width), np.uint64)
         room = np.zeros((2, self.matchers + 1), np.uint64)
-        _route(received.terms, received.bounds, positions.ravel(), self._of_term, self._of_cell, bits, room)
+        posts = (received.terms, received.bounds)
+        active = np.empty(len(received.terms), np.uint32)
+        _route(*posts, positions.ravel(), self._of_term, self._of_cell, self._companions, active, bits, room)
         places = np.concatenate([np.zeros((2, 1), np.uint64), np.cumsum(room, axis=1, dtype=np.uint64)], axis=1)
         dealt = np.empty((2, int(places[0, -1])), np.uint32)
         terms = np.empty(int(places[1, -1]), np.uint32)
         ends = places.copy()
-        _deal(received.terms, received.bounds, bits, self._matters, self._gaps_after, ends, dealt, terms)
+        needed = self._always.copy()
+        leading = (active, bits, self._of_term, self._companions, self._always, self._matters, self._gaps_after)
+        _deal(*posts, *leading, needed, ends, dealt, terms)
         return [self._share(matcher, places, ends, dealt, terms) for matcher in np.flatnonzero(room[0]).tolist()]
 
     @staticmethod
@@ -79,6 +92,28 @@ class Router:
         return Share(matcher, dealt[0, first:last], terms[base:end], starts)
 
 
+@inlined
+def _signature(terms, start, end):  # type: ignore[no-untyped-def]
+    """The signature of all words of a post."""
+    first, second, third, fourth = _ZERO, _ZERO, _ZERO, _ZERO
+    for at in range(start, end):
+        word, bit = word_of(terms[at]), bit_of(terms[at])
+        first |= bit if word == 0 else _ZERO
+        second |= bit if word == 1 else _ZERO
+        third |= bit if word == 2 else _ZERO
+        fourth |= bit if word == 3 else _ZERO
+    return first, second, third, fourth
+
+
+@inlined
+def _in_company(companions, term, said):  # type: ignore[no-untyped-def]
+    """Whether any companion of a lead may be among the words said."""
+    first, second, third, fourth = said
+    found = (companions[term, _ZERO] & first) | (companions[term, _ONE] & second)
+    found |= (companions[term, uint64(2)] & third) | (companions[term, uint64(3)] & fourth)
+    return found != 0
+
+
 @kernel(
     types.void,
     read(uint32),
@@ -86,17 +121,30 @@ class Router:
     read(float64),
     read(uint64, 2),
     read(uint64, 2),
+    read(uint64, 2),
+    write(uint32),
     write(uint64, 2),
     write(uint64, 2),
 )
-def _route(terms, bounds, positions, of_term, of_cell, bits, room):  # type: ignore[no-untyped-def]
-    """Collect the matchers of every post; count, for every matcher, its posts and the most terms they can have."""
+def _route(terms, bounds, positions, of_term, of_cell, companions, active, bits, room):  # type: ignore[no-untyped-def]
+    """Collect the matchers of every post; count, for every matcher, its posts and the most terms they can have.
+
+    `active` gets the leads of every post that are in company, from where its terms begin, with a 0 behind them.
+    """
     width = uint64(bits.shape[1])
     for post in range(uint64(bounds.shape[0])):
         start, end = uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])
+        said = _signature(terms, start, end)
+        used = start
         for at in range(start, end):
+            term = uint64(terms[at])
+            active[used] = terms[at]
+            used += uint64(_in_company(companions, term, said))
+        for at in range(start, used):
             for word in range(width):
-                bits[post, word] |= of_term[uint64(terms[at]), word]
+                bits[post, word] |= of_term[uint64(active[at]), word]
+        if used < end:
+            active[used] = uint32(0)
         lon, lat = positions[post * uint64(2)], positions[post * uint64(2) + _ONE]
         if of_cell.shape[0] > 0 and on_globe(lon, lat):
             cell = cell_at(lon, lat)
@@ -112,6 +160,34 @@ def _route(terms, bounds, positions, of_term, of_cell, bits, room):  # type: ign
 
 
 @inlined
+def _need(active, start, end, word, of_term, companions, needed):  # type: ignore[no-untyped-def]
+    """Add to what matchers need of a post: its active leads, and the companions of these."""
+    for at in range(start, end):
+        term = uint64(active[at])
+        if term == 0:
+            break
+        left = of_term[term, word]
+        while left != 0:
+            matcher = word * uint64(64) + lowest_bit(left)
+            for part in range(uint64(WORDS)):
+                needed[matcher, part] |= companions[term, part]
+            needed[matcher, word_of(term)] |= bit_of(term)
+            left &= left - _ONE
+
+
+@inlined
+def _wanted(term, left, word, needed):  # type: ignore[no-untyped-def]
+    """Of these matchers, those that need a term."""
+    part, bit = word_of(term), bit_of(term)
+    wanted = _ZERO
+    while left != 0:
+        place = lowest_bit(left)
+        wanted |= uint64(needed[word * uint64(64) + place, part] & bit != 0) << place
+        left &= left - _ONE
+    return wanted
+
+
+@inlined
 def _append(term, left, word, places, chosen):  # type: ignore[no-untyped-def]
     """Give a term to all matchers whose bits are left."""
     while left != 0:
@@ -121,39 +197,53 @@ def _append(term, left, word, places, chosen):  # type: ignore[no-untyped-def]
         left &= left - _ONE
 
 
+@inlined
+def _close(post, left, word, always, needed, places, dealt):  # type: ignore[no-untyped-def]
+    """Note where the terms of a post end for each of its matchers; what they need of the next is open again."""
+    while left != 0:
+        matcher = word * uint64(64) + lowest_bit(left)
+        at = places[_ZERO, matcher]
+        dealt[_ZERO, at], dealt[_ONE, at] = uint32(post), uint32(places[_ONE, matcher])
+        places[_ZERO, matcher] += _ONE
+        for part in range(uint64(WORDS)):
+            needed[matcher, part] = always[matcher, part]
+        left &= left - _ONE
+
+
 @kernel(
     types.void,
     read(uint32),
     read(uint32, 2),
+    read(uint32),
+    read(uint64, 2),
+    read(uint64, 2),
+    read(uint64, 2),
     read(uint64, 2),
     read(uint64, 2),
     read(uint8),
     write(uint64, 2),
+    write(uint64, 2),
     write(uint32, 2),
     write(uint32),
 )
-def _deal(terms, bounds, bits, matters, gaps_after, places, dealt, chosen):  # type: ignore[no-untyped-def]
-    """Give every matcher its posts and, of each, the terms that matter there; others leave a gap behind a phrase word.
+def _deal(terms, bounds, active, bits, of_term, companions, always, matters, gaps_after, needed, places, dealt, chosen):  # type: ignore[no-untyped-def]
+    """Give every matcher its posts and, of each, the terms it needs; others leave a gap behind a phrase word.
 
     `places` says from where on the posts and the terms of a matcher are written, and ends up saying up to where.
-    `dealt` gets each post and where its terms end.
+    `dealt` gets each post and where its terms end. `needed` starts as `always`, and is so again behind every post.
     """
     for post in range(uint64(bounds.shape[0])):
+        start, end = uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])
         for word in range(uint64(bits.shape[1])):
             here = bits[post, word]
             if here == 0:
                 continue
+            _need(active, start, end, word, of_term, companions, needed)
             in_phrase = _ZERO  # the matchers that got a word of a phrase last
-            for at in range(uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])):
+            for at in range(start, end):
                 term = uint64(terms[at])
-                wanted = matters[term, word] & here
+                wanted = _wanted(term, matters[term, word] & here, word, needed)
                 _append(uint32(0), in_phrase & ~wanted, word, places, chosen)
                 _append(uint32(term), wanted, word, places, chosen)
                 in_phrase = wanted if gaps_after[term] != 0 else _ZERO
-            left = here
-            while left != 0:
-                matcher = word * uint64(64) + lowest_bit(left)
-                at = places[_ZERO, matcher]
-                dealt[_ZERO, at], dealt[_ONE, at] = uint32(post), uint32(places[_ONE, matcher])
-                places[_ZERO, matcher] += _ONE
-                left &= left - _ONE
+            _close(post, here, word, always, needed, places, dealt)

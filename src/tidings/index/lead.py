@@ -1,0 +1,104 @@
+"""Which posts a shard must see, and which of their words: by the rarest word of each conjunction and its companions.
+
+Whatever satisfies a conjunction says its rarest word, its *lead*, and the other words it asks for, its companions. So a
+post goes to a shard only for a lead that it says together with a companion, and brings only leads and companions.
+Companions are kept as a *signature*: one of 256 bits for each word. Two words may share a bit; then a post, or a word
+of it, is sent in vain, never the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numba import types, uint32, uint64
+from numpy.typing import NDArray
+
+from tidings.index.conjunctions import Conjunctions
+from tidings.index.program import BaseProgram
+from tidings.jit import inlined, kernel, read, write
+
+WORDS = 4  # 64-bit words of a signature
+
+_ZERO = np.uint64(0)
+_ONE = np.uint64(1)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, slots=True)
+class Leads:
+    """The leads of a shard, ascending; the signature of the companions of each; that of what regions alone lead to."""
+
+    leads: NDArray[np.uint32]
+    companions: NDArray[np.uint64]
+    wordless: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, conjunctions: Conjunctions) -> Leads:
+        starts = conjunctions.starts
+        with_words = np.flatnonzero(starts[:-1] < starts[1:])
+        own = np.zeros(len(conjunctions), np.uint32)
+        if len(with_words):
+            own[with_words] = np.maximum.reduceat(conjunctions.terms, starts[with_words].astype(np.int64))
+        leads = np.unique(own[with_words])
+        companions, wordless = np.zeros((len(leads), WORDS), np.uint64), np.zeros((1, WORDS), np.uint64)
+        rows = np.searchsorted(leads, own).astype(np.uint32)
+        programs = _signatures(conjunctions.programs)
+        _sign(conjunctions.terms, starts, own, rows, conjunctions.program, programs, companions, wordless)
+        return cls(leads, companions, wordless)
+
+
+@inlined
+def word_of(term):  # type: ignore[no-untyped-def]
+    """The word of a signature that has the bit of a term."""
+    return (uint64(term) * _MIX) >> uint64(62)
+
+
+@inlined
+def bit_of(term):  # type: ignore[no-untyped-def]
+    return _ONE << (((uint64(term) * _MIX) >> uint64(56)) & uint64(63))
+
+
+def _signatures(programs: Sequence[BaseProgram]) -> NDArray[np.uint64]:
+    """The signature of the words each program looks at; programs are numbered from 1, 0 is none."""
+    found = np.zeros((len(programs) + 1, WORDS), np.uint64)
+    for number, program in enumerate(programs, 1):
+        _add(np.array(sorted(program.terms()), np.uint32), found[number])
+    return found
+
+
+@kernel(types.void, read(uint32), write(uint64))
+def _add(terms, signature):  # type: ignore[no-untyped-def]
+    for at in range(uint64(terms.size)):
+        signature[word_of(terms[at])] |= bit_of(terms[at])
+
+
+@kernel(
+    types.void,
+    read(uint32),
+    read(uint64),
+    read(uint32),
+    read(uint32),
+    read(uint32),
+    read(uint64, 2),
+    write(uint64, 2),
+    write(uint64, 2),
+)
+def _sign(terms, starts, own, rows, program, programs, companions, wordless):  # type: ignore[no-untyped-def]
+    for number in range(uint64(own.size)):
+        first, last = starts[number], starts[number + _ONE]
+        row, needs = uint64(rows[number]), uint64(program[number])
+        if first == last:
+            for word in range(uint64(WORDS)):
+                wordless[_ZERO, word] |= programs[needs, word]
+            continue
+        alone = True
+        for at in range(first, last):
+            if terms[at] != own[number]:
+                companions[row, word_of(terms[at])] |= bit_of(terms[at])
+                alone = False
+        if alone:  # nothing else is asked for: the lead is company enough
+            companions[row, word_of(own[number])] |= bit_of(own[number])
+        for word in range(uint64(WORDS)):
+            companions[row, word] |= programs[needs, word]
