@@ -169,7 +169,8 @@ def run(name: str, jars: str, servers: str, work: Path) -> subprocess.CompletedP
     """One of the scenes at the end of this file, in a process of its own."""
     code = f"from tests.spark import test_kafka; test_kafka.play({name!r}, {servers!r}, {str(work)!r})"
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    environment = {**os.environ, "PYTHONPATH": path, kafka.JARS_VARIABLE: jars}
+    quick = "-XX:TieredStopAtLevel=1"  # these JVMs do not live long enough to be compiled well
+    environment = {**os.environ, "PYTHONPATH": path, kafka.JARS_VARIABLE: jars, "JAVA_TOOL_OPTIONS": quick}
     command = [sys.executable, "-c", code]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
