@@ -24,6 +24,7 @@ from tidings.store import Store
 from tidings.watch.figures import StreamFigures, save_figures
 
 _DISK_EVERY_S = 10.0
+_LATE = 50  # so many batches may have begun before Spark tells of one
 
 
 @dataclass
@@ -74,7 +75,7 @@ class Watch:
     def _of_batch(self, progress: StreamingQueryProgress, seen: StreamFigures) -> dict[str, object]:
         durations = {name: int(value) for name, value in progress.durationMs.items()}
         ours = {f"tidings {name}": round(value) for name, value in self.spent_ms().items()}
-        done = {one.batch: one for one in self.store.ledger(str(progress.id), last=1)}
+        done = {one.batch: one for one in self.store.ledger(str(progress.id), last=_LATE)}
         stored = done.get(progress.batchId)
         return {
             "batch": progress.batchId,
