@@ -11,6 +11,11 @@ from tidings.errors import InputError, OutputError, TidingsError
 
 _NO_SPACE = ("No space left on device", "Disk quota exceeded", "File too large")
 _UNREADABLE = re.compile(r"(?:while reading file|reading the file) (?:file:/*)?(/?[^\n]*?)\.?\s*(?:SQLSTATE|\n|$)")
+_OURS = re.compile(r"^tidings\.errors\.\w+: (.+)$", re.MULTILINE)  # raised by a worker, told by Spark
+_NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
+_NO_MODULE = re.compile(r"Error from python worker:\s+.*No module named '?([\w.]+)|ModuleNotFoundError: .*'(tidings)")
+_OTHER_PYTHON = re.compile(r"Python in worker has (?:a )?different version[:\s]+(\d[\d.]*).*?driver[:\s]+(\d[\d.]*\d)")
+_HOW = "or set PYSPARK_PYTHON to the path of one there that has it (docs/deploy.md)."
 _CAUSE = re.compile(r"^[\w.$]*?(\w+(?:Exception|Error))(?:: (.*))?$")
 
 
@@ -23,11 +28,26 @@ def in_words(error: BaseException, out: Path) -> TidingsError | None:
             f"{out}: there is no space left to write it (or for Spark's temporary files); "
             "nothing half-written was left behind."
         )
+    if (known := _of_workers(everything)) is not None:
+        return known
     if unreadable := _UNREADABLE.search(everything):
         reason = _innermost(told)
         return InputError(f"/{unquote(unreadable[1]).lstrip('/')}: this file is damaged and cannot be read ({reason}).")
     if "OutOfMemoryError" in everything or "Java heap space" in everything:
         return TidingsError("Spark ran out of memory; run fewer at a time: --master 'local[1]', or smaller files.")
+    return None
+
+
+def _of_workers(everything: str) -> InputError | None:
+    """What is wrong with the workers' Python, or what code of ours said there."""
+    if said := _OURS.search(everything):
+        return InputError(said[1])
+    if missing := _NO_PYTHON.search(everything):
+        return InputError(f"The workers cannot run {missing[1]}; install Tidings there under the same path, {_HOW}")
+    if other := _OTHER_PYTHON.search(everything):
+        return InputError(f"The workers have Python {other[1]}, this is {other[2]}; install {other[2]} there, {_HOW}")
+    if lacking := _NO_MODULE.search(everything):
+        return InputError(f"The Python of the workers has no {lacking[1] or lacking[2]}; install Tidings there, {_HOW}")
     return None
 
 

@@ -6,8 +6,9 @@ import atexit
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from pyspark.sql import SparkSession
 from tidings.spark.java import require_java
 
 LOG_FILE = Path(tempfile.gettempdir()) / f"tidings-spark-{os.getpid()}.log"
+
+_PATIENCE_S = 45.0  # executors come within ten seconds, on a crowded machine within thirty
 
 _SETTINGS = {
     "spark.python.daemon.module": "tidings.spark.daemon",
@@ -57,7 +60,28 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
     for key, value in {**_SETTINGS, **fitting, **_quiet(), **(settings or {})}.items():
         builder = builder.config(key, value)
     with _chatter_to_file():
-        return builder.getOrCreate()
+        spark = builder.getOrCreate()
+    if not is_local(master):
+        _tell_later(spark, master)
+    return spark
+
+
+def _tell_later(spark: SparkSession, master: str) -> None:
+    """Say so when the cluster has given no executor by then: Spark would wait for one in silence."""
+
+    def look() -> None:
+        with suppress(Exception):  # the session has ended meanwhile
+            if _executors(spark) == 0:
+                sys.stderr.write(f"tidings: {master} gives no executor yet: has any worker enough cores and memory?\n")
+
+    timer = threading.Timer(_PATIENCE_S, look)
+    timer.daemon = True
+    timer.start()
+
+
+def _executors(spark: SparkSession) -> int:
+    context = spark.sparkContext._jsc.sc()
+    return int(context.getExecutorMemoryStatus().size()) - 1  # it counts the driver
 
 
 def is_local(master: str) -> bool:
