@@ -20,7 +20,7 @@ from pyspark.sql import types as T
 from tidings.errors import InputError
 from tidings.model import MATCH_FIELDS, POST_FIELDS
 from tidings.spark.posts import CORRUPT
-from tidings.spark.read import _tags as listed_tags
+from tidings.spark.read import tags_of_json
 
 SCHEME = "kafka://"
 SCALA = "2.13"  # what every pyspark 4 is built with
@@ -112,8 +112,7 @@ def messages_to_posts(messages: DataFrame) -> DataFrame:
     post = F.when(_is_one_object(), F.col("parsed")[0])
     kept = F.when(~_is_one_object(), F.coalesce("value", F.lit(""))).alias(CORRUPT)
     posts = parsed.select("place", *(post[name].alias(name) for name in POST_FIELDS), kept)
-    fields = {"id": F.coalesce("id", "place"), "tags": listed_tags()}
-    return posts.select(*(fields.get(name, F.col(name)).alias(name) for name in POST_FIELDS), CORRUPT)
+    return tags_of_json(posts.withColumn("id", F.coalesce("id", "place"))).drop("place")
 
 
 def _parsed(value: Column) -> Column:
