@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from tidings.spark.kafka import KafkaTopic, write_matches_kafka
+from tidings.spark.kafka import KafkaTopic, kafka_failure, write_matches_kafka
 
 Found = tuple[pa.Table, pa.Table]
 
@@ -57,7 +57,12 @@ class ToKafka:
     def deliver(self, stream: str, batch: int, version: int, posts: pa.Table, matches: pa.Table) -> Found:
         if len(matches):
             rows = self.spark.createDataFrame(match_rows(posts, matches, version))
-            write_matches_kafka(rows, self.topic)
+            try:
+                write_matches_kafka(rows, self.topic)
+            except Exception as error:
+                if (known := kafka_failure(error, self.topic)) is not None:
+                    raise known from error
+                raise
         return posts.slice(0, 0), matches.slice(0, 0)
 
 

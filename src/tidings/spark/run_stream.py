@@ -241,16 +241,16 @@ def _forgiving(master: str | None) -> str:
 
 @contextmanager
 def _started(request: StreamRequest) -> Iterator[SparkSession]:
-    settings = dict(_STREAM_SETTINGS)
-    if request.posts.startswith(SCHEME) or request.deliver.startswith(SCHEME):
-        settings |= kafka_settings()
+    with_kafka = request.posts.startswith(SCHEME) or request.deliver.startswith(SCHEME)
+    settings = {**_STREAM_SETTINGS, **(kafka_settings() if with_kafka else {})}
     asked = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         spark = session(_forgiving(request.master), settings)
     except TidingsError:
         raise
     except Exception as error:
-        raise InputError(f"Spark could not be started; its log says why: {LOG_FILE}") from error
+        hint = " (for Kafka it needs a connector: docs/kafka.md says how to give it one)" if with_kafka else ""
+        raise InputError(f"Spark could not be started{hint}; its log says why: {LOG_FILE}") from error
     with stopped_afterwards(spark):
         for number, handler in asked.items():  # Spark and `stopped_afterwards` put theirs
             signal.signal(number, handler)

@@ -19,6 +19,7 @@ from tidings.spark.posts import CORRUPT
 from tidings.spark.read import read_posts, tags_of_json
 
 _LOOK_AGAIN_SECONDS = 0.2
+_ANY_AGE = "36500d"  # else a file a week older than the newest one taken (moved there, say) is passed over in silence
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ def read_folder(spark: SparkSession, folder: Folder, max_posts: int, processed: 
         .option("recursiveFileLookup", "true")
         .option("pathGlobFilter", f"*.{{{suffixes}}}*")
         .option("cleanSource", {"keep": "off"}.get(processed, processed))
+        .option("maxFileAge", _ANY_AGE)
         .option("mode", "PERMISSIVE")
         .option("columnNameOfCorruptRecord", CORRUPT)
     )
