@@ -37,6 +37,7 @@ class Feed:
     seed: int = 5
     rows: list[dict] = field(default_factory=list)
     files: int = 0
+    age_s: float = 3600
 
     def put(self, count: int = 1, change: Callable[[dict], dict] = lambda row: row) -> list[dict]:
         """So many files more, each put in place whole; the posts in them."""
@@ -52,7 +53,7 @@ class Feed:
     def put_text(self, name: str, text: str | bytes) -> Path:
         partial, path = self.folder / f".{name}", self.folder / name
         partial.write_bytes(text.encode() if isinstance(text, str) else text)
-        moment = time.time() - 3600 + self.files  # Spark takes them in the order of their times
+        moment = time.time() - self.age_s + self.files  # Spark takes them in the order of their times
         os.utime(partial, (moment, moment))
         partial.rename(path)
         self.files += 1
