@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from tests.contract.matchers import match_index
 from tidings.index import follow
 from tidings.index.follow import Follower
 from tidings.index.manifest import PlanRecord, versions
+from tidings.index.publish import prepare_merge
 from tidings.match.scan import ScanPost
 from tidings.store import open_store
 
@@ -105,6 +108,36 @@ def test_versions_that_batches_are_pinned_to_stay(tmp_path):
         store.commit("s", 0, pa.table({"id": pa.array([], pa.int64())}), _no_matches())
         follower.retire()
         assert pinned not in versions(tmp_path / "index")
+
+
+def test_pins_of_a_stream_whose_checkpoint_was_deleted_keep_nothing(tmp_path):
+    with open_store(tmp_path) as store:
+        store.begin("deleted", 7, 3, 1)
+        assert store.pinned() == {3}
+        store.begin("new", 0, 9, 1)
+        assert store.pinned() == {9}
+
+
+def test_the_version_that_is_being_merged_stays(tmp_path, monkeypatch):
+    going_on = threading.Event()
+    monkeypatch.setattr(follow, "_LEAST", 0)
+    monkeypatch.setattr(follow, "prepare_merge", lambda index: going_on.wait(60) and prepare_merge(index))
+    with open_store(tmp_path) as store:
+        follower = Follower(store, tmp_path / "index")
+        store.subscribe("cat")
+        merging = follower.refresh().version
+        for number in range(12):
+            store.subscribe(f"word{number} cat")
+            follower.refresh()
+        follower.retire()
+        assert merging in versions(tmp_path / "index")
+        going_on.set()
+        follower.close()
+        said = [ScanPost("cat " + " ".join(f"word{number}" for number in range(12)))]
+        assert len(match_index(follower.refresh(), said, 5)) == 13
+        follower.close()
+        follower.retire()
+        assert merging not in versions(tmp_path / "index")
 
 
 def _no_matches() -> pa.Table:

@@ -7,8 +7,7 @@ is published at the next refresh, and what changed meanwhile is read from the st
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -54,7 +53,8 @@ class Follower:
     def retire(self) -> None:
         """Delete versions nobody needs: not pinned by a batch, not of late."""
         late = range(self.index.version - _KEPT_VERSIONS + 1, self.index.version + 1)
-        retire_versions(self._folder, self._store.pinned() | set(late))
+        merging = {self._merge.version} if self._merge is not None else set()  # it still reads the files of that one
+        retire_versions(self._folder, self._store.pinned() | merging | set(late))
 
     def close(self) -> None:
         """Wait for a merge that is under way; its files are swept up at the next start."""
@@ -92,7 +92,7 @@ class Follower:
 
     def _merge_if_worth_it(self) -> None:
         if self._merge is None and _weight(self.index) > max(_LEAST, _base(self.index) // _MUCH):
-            self._merge = _Merge(partial(prepare_merge, self.index))
+            self._merge = _Merge(self.index)
 
     def _take_merged(self) -> None:
         """Publish a merge that is done; the next step brings in what changed while it was made."""
@@ -107,16 +107,17 @@ class Follower:
 class _Merge(threading.Thread):
     """A merge in the making."""
 
-    def __init__(self, make: Callable[[], Prepared]) -> None:
+    def __init__(self, index: Index) -> None:
         super().__init__(name="tidings-merge", daemon=True)
-        self._make = make
+        self._index = index
+        self.version = index.version
         self.prepared: Prepared | None = None
         self.failure: BaseException | None = None
         self.start()
 
     def run(self) -> None:
         try:
-            self.prepared = self._make()
+            self.prepared = prepare_merge(self._index)
         except BaseException as error:
             self.failure = error
 

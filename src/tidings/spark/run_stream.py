@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tidings.errors import IndexDamaged, InputError, StoreError, TidingsError
+from tidings.errors import IndexDamaged, InputError, TidingsError
 from tidings.index.follow import Follower
 from tidings.index.manifest import PlanRecord
 from tidings.spark.checkpoint import check, stream_id
@@ -125,7 +125,7 @@ def _run(
         server = serve(request.metrics_port, lambda: watch.figures)
         stack.callback(server.close)
         say(f"figures for Prometheus: http://127.0.0.1:{server.port}/metrics")
-    stack.enter_context(_tidied(request, follower))
+    stack.enter_context(_tidied(request, follower, say))
     try:
         query = _begun(request, posts, batches, checkpoint)
         count = follower.index.manifest.subscriptions
@@ -211,16 +211,18 @@ def _failed(error: Exception, request: StreamRequest, watch: Watch) -> TidingsEr
 
 
 @contextmanager
-def _tidied(request: StreamRequest, follower: Follower) -> Iterator[None]:
+def _tidied(request: StreamRequest, follower: Follower, say: Say) -> Iterator[None]:
     """Every now and then forget what is beyond the bounds, on a connection and in a thread of its own."""
     done = threading.Event()
 
     def tidy() -> None:
         with open_store(request.where) as store:
             while not done.wait(_TIDY_S):
-                with suppress(StoreError, OSError):  # no room, no turn: the stream will say so, or the next time does
+                try:
                     store.retain(request.retention)
                     follower.retire()
+                except (TidingsError, OSError) as error:  # the stream itself goes on
+                    say(f"tidying up failed and is tried again in {_TIDY_S:.0f} s: {error}")
 
     thread = threading.Thread(target=tidy, name="tidings-tidy", daemon=True)
     thread.start()

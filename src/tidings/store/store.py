@@ -117,8 +117,10 @@ class Store:
         )
 
     def pinned(self) -> set[int]:
-        """The index versions of batches that are begun and not done."""
-        return {int(row[0]) for row in self.database.rows("SELECT index_version FROM batch WHERE state = 'begun'")}
+        """The index versions of batches begun and not done, of the stream that ran last: no other can go on."""
+        last = "SELECT stream FROM batch ORDER BY started_at DESC, batch DESC LIMIT 1"
+        sql = f"SELECT index_version FROM batch WHERE state = 'begun' AND stream = ({last})"
+        return {int(row[0]) for row in self.database.rows(sql)}
 
     def commit(
         self,
