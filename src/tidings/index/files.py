@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,12 @@ from numpy.typing import NDArray
 from tidings.errors import IndexDamaged
 
 _CHUNK_BYTES = 1 << 22
+_HEADER_BYTES = 512
+_HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '(?P<dtype>[<|][a-z]\d+)', 'fortran_order': False, "
+    rb"'shape': \((?P<shape>[\d, ]*)\), \} *\n",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +63,22 @@ def save_arrays(folder: Path, arrays: Mapping[str, NDArray[Any]], durably: bool 
 
 
 def load_array(path: Path) -> NDArray[Any]:
-    """Map an array; no file that is not one gets through."""
+    """Map an array; no file that is not one gets through.
+
+    The header is read here, not by numpy, which compiles it as Python code: CPython 3.11 fails at that by chance when
+    two threads do it at once (SystemError: AST constructor recursion depth mismatch), and merging has its own thread.
+    """
     try:
-        if path.stat().st_size <= 128:  # nothing but the header, which cannot be mapped
-            with path.open("rb") as file:
-                return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
-        return np.asarray(np.lib.format.open_memmap(path, mode="r"))
-    except (OSError, ValueError, EOFError) as error:
+        with path.open("rb") as file:
+            header = _HEADER.match(file.read(_HEADER_BYTES))
+        if header is None:
+            raise ValueError("no header of an array")
+        shape = tuple(int(size) for size in header["shape"].split(b",") if size.strip())
+        dtype = np.dtype(header["dtype"].decode())
+        if 0 in shape:  # nothing can be mapped
+            return np.empty(shape, dtype)
+        return np.asarray(np.memmap(path, dtype, "r", header.end(), shape))
+    except (OSError, ValueError, TypeError, OverflowError) as error:
         raise IndexDamaged(path, "is not an array of this index; build the index again") from error
 
 
