@@ -25,9 +25,8 @@ from tidings.store.schema import ERA_BITS
 _MOMENT_S = 60.0
 _NONE_YET = "Batch {} of stream {!r} was never begun; call begin() first."
 
-_MATCH = "INSERT INTO match (era, subscription, cursor, post, index_version, batch) "
-_NEW = _MATCH + f"SELECT (b + ?) >> {ERA_BITS}, a, b + ?, b + ?, ?, ? FROM "
-_LATE = f"""{_MATCH} SELECT (hit.b + ?) >> {ERA_BITS}, hit.a, hit.b + ?, known.a, ?, ?
+_LATE = f"""INSERT INTO match (era, subscription, cursor, post, index_version, batch)
+    SELECT (hit.b + ?) >> {ERA_BITS}, hit.a, hit.b + ?, known.a, ?, ?
     FROM (SELECT a, b FROM {{}}) AS hit JOIN known_post AS known ON known.b = hit.b
     WHERE NOT EXISTS (SELECT 1 FROM match m
         WHERE m.era = known.a >> {ERA_BITS} AND m.subscription = hit.a AND m.cursor = known.a)
@@ -135,8 +134,9 @@ def _known(db: Database, ids: list[str], kind: int, first: int) -> Hits:
 
 
 def _store_new(db: Database, hits: Hits, first: int, stamp: Stamp) -> int:
-    given = db.pairs(hits.subscriptions, hits.places)
-    db.run(_NEW + given.sql, first, first, first, stamp.index_version, stamp.batch, *given.parameters)
+    cursor = hits.places + first
+    columns = {"subscription": hits.subscriptions, "cursor": cursor, "post": cursor, "era": cursor >> ERA_BITS}
+    db.append("match", pa.table(columns), {"index_version": stamp.index_version, "batch": stamp.batch})
     _add_to_tally(db, hits.subscriptions)
     return len(hits.places)
 
