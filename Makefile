@@ -1,7 +1,7 @@
 # `make` alone lists what there is. Every target sets up first what it needs; a second time that costs nothing.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-long check format bench clean
+.PHONY: help setup run test test-long check format bench soak clean
 
 BIN := .venv/bin
 STAMP := .venv/.tidings-setup
@@ -38,6 +38,9 @@ format: $(STAMP)  ## mend what can be mended by itself
 
 bench: $(STAMP)  ## the benchmarks: raw results and plots
 	@$(WITH_JAVA) $(BIN)/python -m tidings.lab.bench $(ARGS)
+
+soak: $(STAMP)  ## the stream for an hour while subscriptions come and go (ARGS="--minutes 5" for less)
+	@$(WITH_JAVA) $(BIN)/python -m tidings.lab.bench --only soak $(ARGS)
 
 clean:  ## remove caches and what Spark leaves behind (the virtual environment stays)
 	@rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -43,7 +44,8 @@ def bars(parts: dict[str, Any]) -> list[Bar]:
     """The bars of whatever parts were run."""
     spine = list(_of_spine(parts["spine"])) if "spine" in parts else []
     kernels = list(_of_kernels(parts["kernels"])) if "kernels" in parts else []
-    return spine + kernels + (list(_of_stream(parts["stream"])) if "stream" in parts else [])
+    stream = list(_of_stream(parts["stream"])) if "stream" in parts else []
+    return spine + kernels + stream + (list(_of_soak(parts["soak"])) if "soak" in parts else [])
 
 
 def _of_spine(spine: dict[str, Any]) -> Iterator[Bar]:
@@ -82,3 +84,16 @@ def _of_kernels(kernels: dict[str, Any]) -> Iterator[Bar]:
 
 def _of_stream(stream: dict[str, Any]) -> Iterator[Bar]:
     yield Bar("the stream into SQLite, of the batch rate", stream["sustained"]["ratio_to_batch"], 0.5)
+
+
+def _of_soak(soak: dict[str, Any]) -> Iterator[Bar]:
+    """A logarithmic number of segments means these; memory may breathe, but not grow on."""
+    trends = soak["trends"]
+    if "segments" in trends:
+        most = math.log2(soak["subscriptions"]) + 2
+        yield Bar("the soak: most segments", trends["segments"]["most"], round(most), at_least=False)
+    for name in ("driver_mb", "workers_mb"):
+        if name in trends:
+            who = name.removesuffix("_mb")
+            grown = trends[name]["per_hour"]
+            yield Bar(f"the soak: MB an hour that the {who} grew in its second half", grown, 50, at_least=False)

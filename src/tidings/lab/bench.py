@@ -1,6 +1,7 @@
 """``python -m tidings.lab.bench``: run the benchmarks, keep the raw results, draw them.
 
-Parts: `spine` (the contenders on Spark), `kernels` (one core), `growth` (1 K to 10 M subscriptions), `stream`.
+Parts: `spine` (the contenders on Spark), `kernels` (one core), `growth` (1 K to 10 M subscriptions), `stream`,
+and, only when asked for, `soak` (the stream for an hour while subscriptions come and go).
 """
 
 from __future__ import annotations
@@ -20,13 +21,17 @@ from tidings.lab.bars import bars
 from tidings.lab.datasets import REPOSITORY, Posts, Subscriptions, benchmark_subscriptions, load_posts
 from tidings.lab.draw import NumberedPosts
 
-PARTS = ("spine", "kernels", "growth", "stream")
+PARTS = ("spine", "kernels", "growth", "stream", "soak")
+UNASKED = PARTS[:-1]
 CONTENDERS = ("floor", "tidings-replicated", "tidings-partitioned", "spark-sql", "trie", "polars", "duckdb")
 SEED = 2026
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is asked for; 1 when contenders disagree (missed bars are told, not punished: machines differ)."""
+    """Run what is asked for; 1 when contenders disagree or a soak had problems.
+
+    Missed bars are told, not punished: machines differ.
+    """
     options = _options(arguments)
     posts = load_posts(options.posts, SEED)
     subscriptions = benchmark_subscriptions(options.subscriptions, SEED, posts)
@@ -53,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _say(f"raw results: {path}")
     if options.figures:
         _say("drawn: " + ", ".join(map(str, figures.draw_all(options.out, options.docs))))
-    return 0
+    return 1 if run["parts"].get("soak", {}).get("problems") else 0
 
 
 def _run(part: str, posts: Posts, subscriptions: Subscriptions, options: argparse.Namespace) -> Any:
@@ -64,6 +69,8 @@ def _run(part: str, posts: Posts, subscriptions: Subscriptions, options: argpars
         return kernels.measure_kernels(posts, subscriptions, options.repetitions, sizes, _say)
     if part == "stream":
         return _stream(posts, options)
+    if part == "soak":
+        return _soak(posts, options)
     sizes_to_grow = growth.SIZES[:3] if options.quick else growth.SIZES
     return growth.measure_growth(NumberedPosts.of(posts.texts), SEED, sizes_to_grow, _say)
 
@@ -88,6 +95,16 @@ def _stream(posts: Posts, options: argparse.Namespace) -> dict[str, Any]:
     return measured
 
 
+def _soak(posts: Posts, options: argparse.Namespace) -> dict[str, Any]:
+    from tidings.lab.soak import Load, measure_soak
+
+    load = Load(options.minutes, options.subscriptions, options.rate)
+    measured = measure_soak(posts, load, SEED, _say)
+    for problem in measured["problems"]:
+        _say(f"FAIL  {problem}")
+    return measured
+
+
 def _stop_spark() -> None:
     import tidings
 
@@ -103,6 +120,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--posts", type=int, help="how many posts (default: all there are)")
     parser.add_argument("--subscriptions", type=int, help="how many subscriptions (default: 100,000)")
     parser.add_argument("--repetitions", type=int, help="of everything that is timed (default: 5)")
+    parser.add_argument("--minutes", type=float, help="how long the soak runs (default: 60)")
+    parser.add_argument("--rate", type=int, default=1_000, help="posts a second of the soak (default: 1,000)")
     parser.add_argument("--out", type=Path, default=Path("bench/results"), help="folder of the raw results")
     parser.add_argument("--docs", type=Path, default=REPOSITORY / "docs", help="folder of the figures and the table")
     parser.add_argument("--no-figures", dest="figures", action="store_false", help="raw results only")
@@ -119,8 +138,9 @@ def _completed(options: argparse.Namespace, told: list[str]) -> argparse.Namespa
     options.posts = options.posts or (100_000 if quick else None)
     options.subscriptions = options.subscriptions or (5_000 if quick else 100_000)
     options.repetitions = options.repetitions or (2 if quick else 5)
+    options.minutes = options.minutes or (0.5 if quick else 60)
     options.figures = options.figures and not quick
-    only = options.only or list(PARTS)
+    only = options.only or list(UNASKED)
     options.contenders = [name for name in only if name in CONTENDERS]
     options.parts = [name for name in only if name in PARTS] + (["spine"] if options.contenders else [])
     return options

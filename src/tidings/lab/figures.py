@@ -8,22 +8,9 @@ from typing import Any
 
 from tidings.lab import record
 from tidings.lab.datasets import REPOSITORY
+from tidings.lab.soak_figure import draw_soak
+from tidings.lab.style import FLOOR, INK, OTHERS, OURS, STYLE, pyplot
 from tidings.lab.tables import write_page
-
-_INK, _QUIET, _OURS, _FLOOR = "#1f2933", "#7b8794", "#0b7285", "#ced4da"
-_OTHERS = "#9aa5b1"
-_STYLE = {
-    "font.family": "DejaVu Sans",
-    "font.size": 11,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": _QUIET,
-    "axes.labelcolor": _INK,
-    "text.color": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-    "svg.hashsalt": "tidings",
-}
 
 
 def draw_all(results: Path, docs: Path) -> list[Path]:
@@ -36,15 +23,17 @@ def draw_all(results: Path, docs: Path) -> list[Path]:
         drawn.append(draw_spine(spine[1], images / "bench-spine.png"))
     if growth is not None:
         drawn.append(draw_growth(growth[1], images / "bench-growth.png"))
+    if (soak := record.newest(results, "soak")) is not None:
+        drawn.append(draw_soak(soak[1], images / "bench-soak.png"))
     return [*drawn, write_page(results, docs)]
 
 
 def draw_spine(run: record.Record, path: Path) -> Path:
     """Bars of posts/s relative to the floor."""
-    plt = _pyplot()
+    plt = pyplot()
     spine = run["parts"]["spine"]
     rows = list(reversed(spine["contenders"]))
-    with plt.rc_context(_STYLE):
+    with plt.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=(9, 0.62 * len(rows) + 1.6), layout="constrained")
         for place, one in enumerate(rows):
             _bar(axes, place, one)
@@ -69,11 +58,11 @@ def draw_spine(run: record.Record, path: Path) -> Path:
 
 def _bar(axes: Any, place: int, one: dict[str, Any]) -> None:
     ours = one["name"].startswith("tidings")
-    colour = _FLOOR if one["name"] == "floor" else _OURS if ours else _OTHERS
+    colour = FLOOR if one["name"] == "floor" else OURS if ours else OTHERS
     axes.barh(place, one["ratio_to_floor"], height=0.62, color=colour)
     if one["name"] != "floor":
         ratios = one["ratios_to_floor"]
-        axes.scatter(ratios, [place] * len(ratios), s=12, color=_INK, alpha=0.55, linewidths=0, zorder=3)
+        axes.scatter(ratios, [place] * len(ratios), s=12, color=INK, alpha=0.55, linewidths=0, zorder=3)
     spared = "" if one["starts_from"] == "text" else "\ngiven cleaned words"
     spread = max(one["ratio_to_floor"], *one["ratios_to_floor"])
     axes.text(
@@ -89,10 +78,10 @@ def _bar(axes: Any, place: int, one: dict[str, Any]) -> None:
 
 def draw_growth(run: record.Record, path: Path) -> Path:
     """posts/s and bytes a subscription against the number of subscriptions."""
-    plt = _pyplot()
+    plt = pyplot()
     rows = run["parts"]["growth"]
     counts = [one["subscriptions"] for one in rows]
-    with plt.rc_context(_STYLE):
+    with plt.rc_context(STYLE):
         figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
         speeds = [one["posts_per_second"] for one in rows]
         left.set_yscale("log")
@@ -109,13 +98,13 @@ def draw_growth(run: record.Record, path: Path) -> Path:
 
 
 def _line(axes: Any, counts: list[int], values: list[float], labels: list[str]) -> None:
-    axes.plot(counts, values, "o-", color=_OURS, linewidth=2, markersize=6)
+    axes.plot(counts, values, "o-", color=OURS, linewidth=2, markersize=6)
     axes.set_xscale("log")
     axes.set_xlim(counts[0] / 2, counts[-1] * 5)
     axes.set_xticks(counts, [thousands(count) for count in counts])
     axes.minorticks_off()
     axes.set_xlabel("subscriptions")
-    axes.grid(axis="y", color=_FLOOR, linewidth=0.6)
+    axes.grid(axis="y", color=FLOOR, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.yaxis.set_major_formatter(lambda value, _: thousands(value))
     for count, value, label in zip(counts, values, labels, strict=True):
@@ -131,15 +120,6 @@ def thousands(value: float) -> str:
     if value == 100_000:
         return "100 K"
     return f"{value / 1e3:.2g} K" if value >= 1000 else f"{value:.0f}"
-
-
-def _pyplot() -> Any:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt
 
 
 if __name__ == "__main__":

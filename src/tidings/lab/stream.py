@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ import tidings
 from tidings.lab import stages
 from tidings.lab.datasets import Posts, sample_texts
 from tidings.lab.draw import draw_queries
+from tidings.lab.feeder import MARKER, Feeder
 from tidings.lab.rows import measure_rows
 from tidings.store import Store, open_store
 
@@ -31,7 +31,6 @@ WORDS = (4, 5)  # of a subscription
 RATES = (1_000, 10_000)
 _FILES = 20
 _EVERY_S = 0.1  # a file of posts
-_MARKER = "zyxwmarker"  # a word in every post of the latency runs
 
 
 def measure_stream(posts: Posts, subscriptions: int, seed: int, quick: bool, say: Say) -> dict[str, Any]:
@@ -133,7 +132,7 @@ def _latency(folder: Path, posts: Posts, queries: list[str], rate: int, seconds:
     source = folder / "posts"
     source.mkdir(parents=True)
     with _store(folder / "state", queries) as store:
-        feeder = _Feeder(source, posts, rate)
+        feeder = Feeder(source, posts, rate, _EVERY_S)
         feeder.put()
         with _running(folder / "state", store, source) as query:
             feeder.start()
@@ -141,7 +140,7 @@ def _latency(folder: Path, posts: Posts, queries: list[str], rate: int, seconds:
             warm = time.time()
             time.sleep(seconds / 2)
             asked = time.time()
-            marker = store.subscribe(_MARKER)
+            marker = store.subscribe(MARKER)
             time.sleep(seconds / 2)
             feeder.stop()
             progress = [one for one in query.recentProgress if one.numInputRows]
@@ -180,36 +179,3 @@ def _bookkeeping(progress: list[Any]) -> float:
     """The share of the batches' time that is Spark's own: everything but running our function."""
     whole = sum(one.durationMs["triggerExecution"] for one in progress)
     return 1 - sum(one.durationMs.get("addBatch", 0) for one in progress) / whole if whole else float("nan")
-
-
-class _Feeder(threading.Thread):
-    """Puts files of posts into a directory at a steady rate, whatever becomes of them."""
-
-    def __init__(self, source: Path, posts: Posts, rate: int) -> None:
-        super().__init__(name="feeder", daemon=True)
-        self._source, self._table, self._size = source, posts.table, max(1, int(rate * _EVERY_S))
-        self._halt = threading.Event()
-        self._files = self.put_posts = 0
-
-    def run(self) -> None:
-        start, first = time.monotonic(), self._files
-        while not self._halt.is_set():
-            self.put()
-            self._halt.wait(max(0.0, start + (self._files - first) * _EVERY_S - time.monotonic()))
-
-    def put(self) -> None:
-        """One file, renamed into place."""
-        begin = self._files * self._size % max(1, len(self._table) - self._size)
-        piece = self._table.slice(begin, self._size)
-        ids = pa.array(np.arange(len(piece)) + (self._files * self._size), pa.int64())
-        texts = pa.array([f"{text} {_MARKER}" for text in piece.column("text").to_pylist()])
-        now = pa.array([repr(time.time())] * len(piece))
-        partial = self._source / f".{self._files:06}"
-        pq.write_table(pa.table({"id": ids, "text": texts, "time": now}), partial)
-        partial.rename(self._source / f"{self._files:06}.parquet")
-        self._files += 1
-        self.put_posts += len(piece)
-
-    def stop(self) -> None:
-        self._halt.set()
-        self.join()

@@ -20,7 +20,7 @@ from the newest raw results. Every repetition, version and setting is in the raw
 
 def write_page(results: Path, docs: Path) -> Path:
     """Write the page from the newest record of each part."""
-    writers = {"spine": _spine, "kernels": _kernels, "growth": _growth, "stream": _stream}
+    writers = {"spine": _spine, "kernels": _kernels, "growth": _growth, "stream": _stream, "soak": _soak}
     lines = [_HEAD]
     for part, write in writers.items():
         found = record.newest(results, part)
@@ -127,6 +127,41 @@ def _stream(run: record.Record) -> Iterator[str]:
     stored = [(name, f"{at['matches_per_second']:,.0f}") for name, at in stream["rows"].items()]
     yield from _table(("store", "matches/s, each with its post"), stored)
     yield from _verdicts(run, ("the stream",))
+
+
+def _soak(run: record.Record) -> Iterator[str]:
+    soak = run["parts"]["soak"]
+    yield "## The stream over time"
+    yield (
+        f"`tidings run` for {soak['minutes']:g} minutes at {soak['posts_per_second']:,} posts/s against "
+        f"{soak['subscriptions']:,} subscriptions, of which {soak['changed_a_minute']:,} went and as many came every "
+        f"minute, some each second; {soak['matches']:,} matches stored in {soak['batches']:,} batches. Files are "
+        "deleted when they are taken, matches after a quarter of an hour. One post of every file is marked and must be "
+        "found exactly once."
+    )
+    yield ""
+    yield "![memory, segments, batch time, latency, disk and processor over time](images/bench-soak.png)"
+    yield ""
+    names = {
+        "driver_mb": "driver (Python), MB",
+        "jvm_mb": "JVM, MB",
+        "workers_mb": "Python workers, MB",
+        "segments": "segments",
+        "batch_ms": "batch (median), ms",
+        "latency_ms": "latency (median), ms",
+        "disk_mb": "disk, MB",
+    }
+    trends = {label: soak["trends"][name] for name, label in names.items() if name in soak["trends"]}
+    rows = [
+        (label, *(f"{one[part]:,.1f}" for part in ("mean", "most")), f"{one['per_hour']:+,.1f}")
+        for label, one in trends.items()
+    ]
+    yield from _table(("in the second half", "mean", "most", "growth an hour"), rows)
+    yield ""
+    yield from (f"- **Problem**: {problem}." for problem in soak["problems"])
+    if not soak["problems"]:
+        yield "All posts were taken, every marked one was found once, no batch failed."
+    yield from _verdicts(run, ("the soak",))
 
 
 def _growth(run: record.Record) -> Iterator[str]:

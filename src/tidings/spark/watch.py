@@ -21,6 +21,7 @@ from pyspark.sql.streaming.listener import (
 
 from tidings.index.index import Index
 from tidings.store import Store
+from tidings.watch.disk import folder_bytes
 from tidings.watch.figures import StreamFigures, save_figures
 
 _DISK_EVERY_S = 10.0
@@ -113,18 +114,8 @@ def disk_bytes(folder: Path, store: Store) -> dict[str, int]:
     """What the stream takes on disk, by what takes it."""
     return {
         "store": store.sizes().bytes,
-        **{name: _folder_bytes(folder / name) for name in ("index", "checkpoint")},
+        **{name: folder_bytes(folder / name) for name in ("index", "checkpoint")},
     }
-
-
-def _folder_bytes(folder: Path) -> int:
-    total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size
-        except OSError:  # it went away meanwhile
-            continue
-    return total
 
 
 def _waiting(progress: StreamingQueryProgress) -> dict[str, object]:
