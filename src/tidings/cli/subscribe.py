@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -123,19 +123,30 @@ def _checked(
     read: SubscriptionFile, owner: str, progress: Progress
 ) -> tuple[list[NewSubscription], list[RejectedSubscription]]:
     """The rows whose query and region are accepted, and the others; how far it is is told now and then."""
+    from tidings.index.refuse import refused
     from tidings.model import RejectedSubscription
 
+    reasons = {one.row: one.reason for one in refused(read.table, _told(len(read.table), progress))}
     good, rejected = [], list(read.rejected)
-    total, spoken = len(read.lines), time.monotonic()
-    for done, (line, row) in enumerate(zip(read.lines.tolist(), _rows(read), strict=True)):
-        if time.monotonic() - spoken > _SPEAK_SECONDS:
-            progress.note(f"checking: {done:,} of {total:,} subscriptions", None)
-            spoken = time.monotonic()
-        try:
+    for place, (line, row) in enumerate(zip(read.lines.tolist(), _rows(read), strict=True)):
+        if place in reasons:
+            rejected.append(RejectedSubscription(line, row["id"], reasons[place]))
+        else:
             good.append(_accepted(row["query"] or "", row["owner"] or owner, row["region"]))
-        except QueryError as error:
-            rejected.append(RejectedSubscription(line, row["id"], str(error)))
     return good, sorted(rejected, key=lambda one: one.line)
+
+
+def _told(total: int, progress: Progress) -> Callable[[int], None]:
+    """Speaks of how far it is every few seconds."""
+    spoken = time.monotonic()
+
+    def done(rows: int) -> None:
+        nonlocal spoken
+        if time.monotonic() - spoken > _SPEAK_SECONDS:
+            progress.note(f"checking: {rows:,} of {total:,} subscriptions", None)
+            spoken = time.monotonic()
+
+    return done
 
 
 def _rows(read: SubscriptionFile) -> Iterator[dict[str, Any]]:
@@ -144,16 +155,13 @@ def _rows(read: SubscriptionFile) -> Iterator[dict[str, Any]]:
 
 
 def _accepted(query: str, owner: str, sides: list[float] | None) -> NewSubscription:
-    """The subscription, if its query and region are accepted; else QueryError."""
-    from tidings.query.parse import parse, region
+    from tidings.query.region import region
     from tidings.store import NewSubscription
 
     if sides is None:
-        parse(query)
         return NewSubscription(query, owner)
     west, south, east, north = sides
     where = region(west, south, east, north)
-    parse(query, where)
     return NewSubscription(query, owner, (where.west, where.south, where.east, where.north))
 
 

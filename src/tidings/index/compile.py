@@ -16,24 +16,15 @@ from numpy.typing import NDArray
 
 from tidings.config import QUERY_LIMITS
 from tidings.csr import take_rows
-from tidings.errors import QueryError
 from tidings.index.conjunctions import Conjunctions
 from tidings.index.program import ProgramWriter
 from tidings.query.normal import Conjunction, Query, Region
-from tidings.query.parse import parse, region
+from tidings.query.rows import Refused, parse_rows
 from tidings.receive.receiver import Receiver
 from tidings.receive.vocabulary import Interner, LayeredVocabulary, PackedTerms
 
 _PLAIN = r"^[A-Za-z0-9]{1,64}( +[A-Za-z0-9]{1,64})*$"
 _OPERATOR = r"(^| )(OR|NOT)( |$)"
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A subscription that is not in the index: its place in the table it came from, and why."""
-
-    row: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +75,12 @@ def compile_subscriptions(table: pa.Table, vocabulary: GrowingVocabulary) -> Com
     """Compile a table with `query` and optionally `region` (west, south, east, north); the ids are the caller's."""
     queries = table.column("query").combine_chunks().cast(pa.string())
     regions = table.column("region").to_pylist() if "region" in table.column_names else None
-    terms, sizes = _plain_terms(queries, regions, vocabulary)
-    parsed, refused = _parse_others(queries, regions, np.flatnonzero(sizes == 0))
+    terms, sizes = plain_terms(queries, regions, vocabulary)
+    parsed, refused = parse_rows(queries, regions, np.flatnonzero(sizes == 0))
     return _assemble(terms, sizes, parsed, refused, vocabulary)
 
 
-def _plain_terms(
+def plain_terms(
     queries: pa.Array, regions: Sequence[object] | None, vocabulary: GrowingVocabulary
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """(the terms of all plain queries one after another, how many each row has: 0 for those left to the parser)."""
@@ -110,27 +101,6 @@ def _is_plain(queries: pa.Array) -> NDArray[np.bool_]:
     words_only = pc.and_(short, pc.match_substring_regex(queries, _PLAIN))
     plain = pc.and_not(words_only, pc.match_substring_regex(queries, _OPERATOR))
     return np.array(pc.fill_null(plain, False).to_numpy(zero_copy_only=False), bool)
-
-
-def _parse_others(
-    queries: pa.Array, regions: Sequence[object] | None, rows: NDArray[np.intp]
-) -> tuple[dict[int, Query], list[Refused]]:
-    parsed: dict[int, Query] = {}
-    refused: list[Refused] = []
-    for row, text in zip(rows.tolist(), queries.take(pa.array(rows)).to_pylist(), strict=True):
-        try:
-            parsed[row] = parse(text or "", _region_of(regions[row] if regions is not None else None))
-        except QueryError as error:
-            refused.append(Refused(row, str(error)))
-    return parsed, refused
-
-
-def _region_of(value: object) -> Region | None:
-    if value is None:
-        return None
-    if not isinstance(value, list) or len(value) != 4 or any(number is None for number in value):
-        raise QueryError("a region needs four numbers: west, south, east, north")
-    return region(*value)
 
 
 def _assemble(

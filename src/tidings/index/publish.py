@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from tidings.errors import IndexDamaged
 from tidings.index import layout
-from tidings.index.compile import GrowingVocabulary, Refused, compile_subscriptions
+from tidings.index.compile import GrowingVocabulary, compile_subscriptions
 from tidings.index.conjunctions import Conjunctions, joined
 from tidings.index.decompile import decompile
 from tidings.index.draft import Draft
 from tidings.index.index import Index
 from tidings.index.manifest import Manifest, PlanRecord, SegmentRecord, versions
+from tidings.query.rows import Refused
 
 Shards = tuple[tuple[SegmentRecord, ...], ...]
 

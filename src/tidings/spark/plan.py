@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from tidings.errors import InputError
-from tidings.index.compile import Refused
 from tidings.index.index import Index
 from tidings.index.manifest import PlanRecord
 from tidings.index.publish import create_index
 from tidings.partition.words.plan import partitioner as checked_partitioner
+from tidings.query.rows import Refused
 
 PLANS = ("auto", "replicated", "partitioned")
 _SEED = 20_13  # where the random placement starts; fixed, so that runs repeat

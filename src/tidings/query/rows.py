@@ -1,0 +1,44 @@
+"""Rows of a table of subscriptions through the parser; what it refuses is set aside with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidings.errors import QueryError
+from tidings.query.normal import Query, Region
+from tidings.query.parse import parse, region
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A subscription that is not accepted: its place in the table it came from, and why."""
+
+    row: int
+    reason: str
+
+
+def parse_rows(
+    queries: pa.Array, regions: Sequence[object] | None, rows: NDArray[np.intp]
+) -> tuple[dict[int, Query], list[Refused]]:
+    """The queries of these rows as they are understood, each with the region beside it; and those refused."""
+    parsed: dict[int, Query] = {}
+    refused: list[Refused] = []
+    for row, text in zip(rows.tolist(), queries.take(pa.array(rows)).to_pylist(), strict=True):
+        try:
+            parsed[row] = parse(text or "", _region_of(regions[row] if regions is not None else None))
+        except QueryError as error:
+            refused.append(Refused(row, str(error)))
+    return parsed, refused
+
+
+def _region_of(value: object) -> Region | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) != 4 or any(number is None for number in value):
+        raise QueryError("a region needs four numbers: west, south, east, north")
+    return region(*value)
