@@ -15,7 +15,8 @@ from tests.store import batches
 
 from tidings.cli.main import run
 from tidings.store import open_store
-from tidings.watch.figures import MatcherLoad, StreamFigures, save_figures
+from tidings.watch.figures import StreamFigures, save_figures
+from tidings.watch.load import MatcherLoad
 
 STATE = Path("tidings-state")
 
@@ -137,10 +138,23 @@ def test_a_stream_that_just_started_shows_the_batches_before(said, figures):
 
 def test_matchers_are_listed_with_their_load(said, figures):
     loads = (MatcherLoad(0, 900, 30, 3.0), MatcherLoad(1, 100, 10, 1.0))
-    save_figures(STATE, replace(figures, plan="partitioned", matchers=loads))
-    rows = [line.split() for line in said().splitlines()]
-    assert ["0", "900", "30", "3.0", "s", "75%"] in rows
-    assert ["1", "100", "10", "1.0", "s", "25%"] in rows
+    last = (MatcherLoad(0, 90, 3, 0.03), MatcherLoad(1, 10, 1, 0.01))
+    save_figures(STATE, replace(figures, plan="partitioned", matchers=loads, batch_matchers=last))
+    out = said()
+    rows = [line.split() for line in out.splitlines()]
+    assert ["0", "900", "30", "3.0", "s", "90", "30", "ms", "75%"] in rows
+    assert ["1", "100", "10", "1.0", "s", "10", "10", "ms", "25%"] in rows
+    assert "the busiest took 1.50 times the mean" in out
+    told = json.loads(said("--json"))["figures"]
+    assert told["batch_matchers"][1] == {"matcher": 1, "posts": 10, "matches": 1, "seconds": 0.01}
+
+
+def test_in_the_replicated_plan_the_load_is_that_of_all_workers(said, figures):
+    load = (MatcherLoad(0, 900, 30, 3.0),)
+    save_figures(STATE, replace(figures, plan="replicated", matchers=load, batch_matchers=load))
+    out = said()
+    assert "every worker holds the whole index" in out
+    assert "all workers" in out
 
 
 def test_the_last_batches_and_rejected_rows_are_listed(said, figures):

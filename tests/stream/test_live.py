@@ -177,6 +177,14 @@ def test_bad_rows_are_in_the_status(story):
     assert story.status["condition"] == "running"
 
 
+def test_the_load_of_the_matchers_is_in_the_status(story):
+    (load,) = story.status["figures"]["matchers"]
+    assert load["matcher"] == 0
+    assert load["posts"] == story.status["figures"]["posts"]
+    assert load["matches"] == story.status["figures"]["matches"]
+    assert load["seconds"] > 0
+
+
 def test_a_subscription_matches_from_the_next_batch_on_and_no_more_when_it_is_gone(story):
     assert story.later
     assert story.later_found == story.later

@@ -7,10 +7,12 @@ import os
 
 import pytest
 
-from tidings.watch.figures import FILE, MatcherLoad, StreamFigures, load_figures, save_figures
+from tidings.watch.figures import FILE, StreamFigures, load_figures, save_figures
 from tidings.watch.health import Condition, bookkeeping_share, duration, health, is_alive
+from tidings.watch.load import MatcherLoad
 
-FIGURES = StreamFigures(1, "here", "s", "posts/", 1.0, 2.0, matchers=(MatcherLoad(0, 1, 2, 3.0),))
+LOAD = MatcherLoad(0, 1, 2, 3.0)
+FIGURES = StreamFigures(1, "here", "s", "posts/", 1.0, 2.0, matchers=(LOAD,), batch_matchers=(LOAD,))
 
 
 def test_figures_come_back_as_they_were_saved(tmp_path):

@@ -13,7 +13,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tidings.errors import InputError
-from tidings.watch.figures import MatcherLoad, StreamFigures
+from tidings.watch.figures import StreamFigures
+from tidings.watch.load import MatcherLoad
 from tidings.watch.prometheus import serve
 
 FIGURES = StreamFigures(
@@ -32,6 +33,7 @@ FIGURES = StreamFigures(
     durations_ms={"triggerExecution": 250, "addBatch": 200},
     index_version=7,
     matchers=(MatcherLoad(0, 600, 10, 1.5), MatcherLoad(3, 400, 30, 2.5)),
+    batch_matchers=(MatcherLoad(0, 6, 1, 0.1), MatcherLoad(3, 4, 3, 0.3)),
     disk_bytes={"index": 12_345, "store": 99},
 )
 
@@ -77,6 +79,7 @@ def test_all_figures_are_served_under_their_names():
         ("tidings_disk_bytes", "what=index"): 12_345,
     }
     assert {name: told[name] for name in expected} == expected
+    assert told["tidings_matcher_imbalance_ratio",] == pytest.approx(1.5)
     assert told["tidings_bookkeeping_ratio",] == pytest.approx(0.2)
     assert ("tidings_stream_info", "host=here", "plan=replicated", "source=posts/", 'stream=a "stream"\n') in told
 

@@ -18,6 +18,7 @@ from tidings.cli.screen import screen
 from tidings.cli.state import DEFAULT_STATE, State, StateOption, WorkOption, state_at
 from tidings.watch.figures import StreamFigures, load_figures
 from tidings.watch.health import Condition, Health, bookkeeping_share, health
+from tidings.watch.load import MatcherLoad, imbalance
 
 if TYPE_CHECKING:
     from tidings.store.records import Batch, Rejected, Sizes
@@ -166,19 +167,40 @@ def _batches(batches: list[Batch]) -> Table | None:
 
 
 def _matchers(figures: StreamFigures | None) -> Table | None:
-    loads = () if figures is None else figures.matchers
-    whole = sum(load.seconds for load in loads) or 1.0
+    """The load of each since the start, and what share of the last batch's it took."""
+    if figures is None:
+        return None
+    last = {load.matcher: load for load in figures.batch_matchers}
+    whole = sum(load.seconds for load in figures.batch_matchers) or 1.0
     rows = [
         (
-            f"{load.matcher}",
+            "all workers" if figures.plan == "replicated" else f"{load.matcher}",
             f"{load.posts:,}",
             f"{load.matches:,}",
-            f"{load.seconds:,.1f} s",
-            f"{load.seconds / whole:.0%}",
+            _time(load.seconds),
+            *_last_share(last.get(load.matcher), whole),
         )
-        for load in loads
+        for load in figures.matchers
     ]
-    return _table("matchers", ("matcher", "posts", "matches", "time", "share"), rows)
+    names = ("matcher", "posts", "matches", "processor", "last batch: posts", "processor", "share")
+    return _table(_matchers_title(figures), names, rows)
+
+
+def _matchers_title(figures: StreamFigures) -> str:
+    if figures.plan == "replicated":
+        return "matchers: every worker holds the whole index"
+    ratio = imbalance(figures.batch_matchers)
+    return "matchers" + ("" if ratio is None else f": in the last batch the busiest took {ratio:.2f} times the mean")
+
+
+def _last_share(load: MatcherLoad | None, whole: float) -> tuple[str, str, str]:
+    if load is None:
+        return "-", "-", "-"
+    return f"{load.posts:,}", _time(load.seconds), f"{load.seconds / whole:.0%}"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:,.1f} s" if seconds >= 1 else f"{seconds * 1000:,.0f} ms"
 
 
 def _rejected(rejected: list[Rejected]) -> Table | None:

@@ -12,11 +12,15 @@ from tidings.merge import once
 from tidings.route import blob
 from tidings.spark import posts as receive
 from tidings.spark import stages
+from tidings.spark.load import Tell, measured
 from tidings.spark.worker import IndexRef
 
 
-def match_posts(posts: DataFrame, index: Index, ref: IndexRef) -> DataFrame:
-    """`subscription_id`, `post_id`, `index_version` of every match; the index decides between the two plans."""
+def match_posts(posts: DataFrame, index: Index, ref: IndexRef, tell: Tell | None = None) -> DataFrame:
+    """`subscription_id`, `post_id`, `index_version` of every match; the index decides between the two plans.
+
+    `tell` gets the load of the matchers, task by task.
+    """
     post_type = receive.id_type(posts)
     subscription_type = index.id_type
     schema = StructType(
@@ -28,7 +32,7 @@ def match_posts(posts: DataFrame, index: Index, ref: IndexRef) -> DataFrame:
     )
     received = receive.usable(posts)
     if index.manifest.plan is None:
-        return received.mapInArrow(stages.match_whole(ref), schema)
+        return received.mapInArrow(measured(stages.match_whole(ref), ref, tell), schema)
     time_zone = posts.sparkSession.conf.get("spark.sql.session.timeZone")
     arrow_type = to_arrow_type(post_type, timezone=time_zone)
     routed_schema = blob.routed_schema(
@@ -37,13 +41,14 @@ def match_posts(posts: DataFrame, index: Index, ref: IndexRef) -> DataFrame:
     routed = received.mapInArrow(stages.route(ref, routed_schema), stages.ROUTED)
     placed = routed.repartitionById(index.manifest.plan.matchers, "matcher")
     if not index.manifest.shared:
-        return placed.mapInArrow(stages.match_shard(ref, routed_schema), schema)
+        return placed.mapInArrow(measured(stages.match_shard(ref, routed_schema), ref, tell), schema)
     hits_schema = once.hits_schema(subscription_type, arrow_type)
-    hits = placed.mapInArrow(stages.find_in_shard(ref, routed_schema, hits_schema), stages.HITS)
+    find = measured(stages.find_in_shard(ref, routed_schema, hits_schema), ref, tell)
+    hits = placed.mapInArrow(find, stages.HITS)
     return _by_batch(hits).mapInArrow(stages.merge(ref, hits_schema), schema)
 
 
-def wanted_posts(posts: DataFrame, index: Index, ref: IndexRef) -> DataFrame:
+def wanted_posts(posts: DataFrame, index: Index, ref: IndexRef, tell: Tell | None = None) -> DataFrame:
     """The posts that match, whole, each with the list of its `subscriptions`; and the unusable ones with a `reason`.
 
     What a stream stores: one row a post, however many want it.
@@ -52,8 +57,8 @@ def wanted_posts(posts: DataFrame, index: Index, ref: IndexRef) -> DataFrame:
     listed = StructField("subscriptions", ArrayType(from_arrow_type(index.id_type)))
     schema = StructType([*whole.schema.fields, listed])
     if index.manifest.plan is None:
-        return whole.mapInArrow(stages.match_and_keep(ref), schema)
-    matches = match_posts(posts, index, ref).groupBy(F.col("post_id").alias("id"))
+        return whole.mapInArrow(measured(stages.match_and_keep(ref), ref, tell), schema)
+    matches = match_posts(posts, index, ref, tell).groupBy(F.col("post_id").alias("id"))
     lists = matches.agg(F.collect_set("subscription_id").alias("subscriptions"))
     found = whole.where("reason IS NULL").join(lists, "id").select(*schema.names)
     refused = whole.where("reason IS NOT NULL").withColumn("subscriptions", F.array().cast(listed.dataType))

@@ -118,7 +118,14 @@ def _run(
         store, follower, _delivery(request, spark), lambda: stream_id(checkpoint), pin_anew=request.pin_anew
     )
     watch = Watch(
-        request.folder, store, request.posts, request.plan, lambda: follower.index, lambda: batches.spent_ms, waiting
+        request.folder,
+        store,
+        request.posts,
+        request.plan,
+        lambda: follower.index,
+        lambda: batches.spent_ms,
+        waiting,
+        batches.meter.of,
     )
     spark.streams.addListener(Listener(watch))
     if request.metrics_port is not None:

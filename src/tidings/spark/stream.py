@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from tidings.index.index import Index
 from tidings.model import POST_FIELDS
 from tidings.spark.deliver import Delivery
 from tidings.spark.job import wanted_posts
+from tidings.spark.load import LoadMeter
 from tidings.spark.points import reached
 from tidings.spark.ship import reference
 from tidings.store import Pin, Store
@@ -45,6 +47,7 @@ class Batches:
     stopping: threading.Event = field(default_factory=threading.Event)
     running: threading.Lock = field(default_factory=threading.Lock)
     spent_ms: dict[str, float] = field(default_factory=dict)
+    meter: LoadMeter = field(default_factory=LoadMeter)
     failure: Exception | None = None  # what ended a batch; on its way through Spark it becomes a text
 
     def __call__(self, posts: DataFrame, batch: int) -> None:
@@ -69,8 +72,10 @@ class Batches:
         if pin.done:
             return
         reached("before matching", batch)
-        with self._timed("matching"):
-            found = wanted_posts(posts, index, reference(index)).toArrow()
+        self.meter.begin()
+        with self._timed("matching"), _read_once(posts, index):
+            found = wanted_posts(posts, index, reference(index), self.meter.tell).toArrow()
+        self.meter.end(batch, len(index.manifest.shards))
         reached("after matching", batch)
         matched, matches, rejected = _parted(found)
         with self._timed("storing"):
@@ -121,6 +126,19 @@ class _Timed:
 
     def __exit__(self, *_: object) -> None:
         self._spent_ms[self._what] = (time.perf_counter() - self._start) * 1000
+
+
+@contextmanager
+def _read_once(posts: DataFrame, index: Index) -> Iterator[None]:
+    """The partitioned plan looks at posts thrice: they are kept meanwhile, instead of read from their source again."""
+    if index.manifest.plan is None:
+        yield
+        return
+    posts.persist()
+    try:
+        yield
+    finally:
+        posts.unpersist()
 
 
 def _parted(found: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:

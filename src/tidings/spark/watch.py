@@ -23,6 +23,7 @@ from tidings.index.index import Index
 from tidings.store import Store
 from tidings.watch.disk import folder_bytes
 from tidings.watch.figures import StreamFigures, save_figures
+from tidings.watch.load import MatcherLoad, together
 
 _DISK_EVERY_S = 10.0
 _LATE = 50  # so many batches may have begun before Spark tells of one
@@ -30,7 +31,8 @@ _LATE = 50  # so many batches may have begun before Spark tells of one
 
 @dataclass
 class Watch:
-    """The figures of one run. `index` and `spent_ms` tell what the batch that just ended used and took."""
+    """The figures of one run. `index` and `spent_ms` tell what the batch that just ended used and took, `loads` what
+    its matchers did."""
 
     folder: Path
     store: Store
@@ -39,6 +41,7 @@ class Watch:
     index: Callable[[], Index]
     spent_ms: Callable[[], dict[str, float]]
     waiting_files: Callable[[], int | None] = lambda: None
+    loads: Callable[[int], tuple[MatcherLoad, ...]] = lambda batch: ()
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _disk_at: float = 0.0
 
@@ -78,6 +81,7 @@ class Watch:
         ours = {f"tidings {name}": round(value) for name, value in self.spent_ms().items()}
         done = {one.batch: one for one in self.store.ledger(str(progress.id), last=_LATE)}
         stored = done.get(progress.batchId)
+        loads = self.loads(progress.batchId)
         return {
             "batch": progress.batchId,
             "batches": seen.batches + 1,
@@ -88,6 +92,8 @@ class Watch:
             "arriving_per_second": _finite(progress.inputRowsPerSecond),
             "batch_seconds": durations.get("triggerExecution", 0) / 1000,
             "durations_ms": {**durations, **ours},
+            "batch_matchers": loads,
+            "matchers": together(seen.matchers, loads),
         }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -20,6 +21,7 @@ from tidings.receive.compose import positions, searchable
 from tidings.receive.judge import unfit
 from tidings.receive.receiver import Received, Receiver
 from tidings.route.router import Router
+from tidings.watch.load import MatcherLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class OpenIndex:
         self.index, notes = ref.open()
         self._warmth = _warmth(notes)
         self._matchers: dict[int, list[tuple[LiveSegment, FlatMatcher]]] = {}
+        self.noted: dict[int, MatcherLoad] = {}  # what was matched; who wants to know clears it before
 
     @cached_property
     def receiver(self) -> Receiver:
@@ -95,7 +98,12 @@ class OpenIndex:
 
     def match(self, shard: int, received: Received, where: NDArray[np.float64]) -> list[Found]:
         """What a shard finds, segment by segment; a live subscription is in one segment of a shard only."""
-        return [Found(matcher.match(received, where), live) for live, matcher in self._shard(shard)]
+        start = time.thread_time()
+        found = [Found(matcher.match(received, where), live) for live, matcher in self._shard(shard)]
+        matches = sum(len(one.hits) for one in found)
+        load = MatcherLoad(shard, len(received), matches, time.thread_time() - start)
+        self.noted[shard] = self.noted[shard] + load if shard in self.noted else load
+        return found
 
     def _shard(self, shard: int) -> list[tuple[LiveSegment, FlatMatcher]]:
         if shard not in self._matchers:

@@ -8,17 +8,9 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from tidings.watch.load import MatcherLoad
+
 FILE = "figures.json"
-
-
-@dataclass(frozen=True, slots=True)
-class MatcherLoad:
-    """What one matcher did since the stream started."""
-
-    matcher: int
-    posts: int
-    matches: int
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +41,8 @@ class StreamFigures:
     plan_version: int = 1
     segments: int = 0
     subscriptions: int = 0
-    matchers: tuple[MatcherLoad, ...] = ()
+    matchers: tuple[MatcherLoad, ...] = ()  # since the start
+    batch_matchers: tuple[MatcherLoad, ...] = ()  # in the last batch that had posts
     disk_bytes: dict[str, int] = field(default_factory=dict)  # by what takes it: store, index, checkpoint
 
 
@@ -72,5 +65,6 @@ def load_figures(folder: Path) -> StreamFigures | None:
 def _understood(told: dict[str, Any]) -> StreamFigures:
     known = {one.name for one in fields(StreamFigures)}
     told = {name: value for name, value in told.items() if name in known}
-    told["matchers"] = tuple(MatcherLoad(**load) for load in told.get("matchers", ()))
+    for name in ("matchers", "batch_matchers"):
+        told[name] = tuple(MatcherLoad(**load) for load in told.get(name, ()))
     return StreamFigures(**told)

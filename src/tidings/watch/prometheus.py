@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from tidings.errors import InputError
 from tidings.watch.figures import StreamFigures
 from tidings.watch.health import bookkeeping_share
+from tidings.watch.load import imbalance
 
 Asker = Callable[[], StreamFigures | None]
 
@@ -38,9 +39,9 @@ _GAUGES = {
     "updated_at": ("updated_timestamp_seconds", "When these figures were last told."),
 }
 _MATCHER = {
-    "posts": ("posts", "Posts a matcher has seen since the stream started."),
+    "posts": ("posts", "Posts a matcher was sent since the stream started."),
     "matches": ("matches", "Matches a matcher has found since the stream started."),
-    "seconds": ("seconds", "Time a matcher has matched since the stream started."),
+    "seconds": ("seconds", "Processor time a matcher has taken since the stream started."),
 }
 
 
@@ -130,3 +131,7 @@ def _matchers(told: StreamFigures) -> Iterator[Metric]:
         for load in told.matchers:
             family.add_metric([str(load.matcher)], getattr(load, field))
         yield family
+    ratio = imbalance(told.batch_matchers)
+    if ratio is not None:
+        meaning = "Processor time of the busiest matcher in the last batch, of the mean."
+        yield GaugeMetricFamily("tidings_matcher_imbalance_ratio", meaning, value=ratio)

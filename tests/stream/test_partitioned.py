@@ -1,0 +1,42 @@
+"""A stream whose index is shared out over matchers: the same matches, every post counted once, each matcher's load."""
+
+from __future__ import annotations
+
+import pytest
+from tests.stream.running import QUERIES, Feed, run_once, stored, subscribe, wanted
+
+from tidings.watch.figures import load_figures
+
+MATCHERS = 3
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """A stream that took three files, one of them with a row that cannot be used."""
+    folder = tmp_path_factory.mktemp("partitioned")
+    feed = Feed(folder / "in", posts_a_file=100)
+    subscribe(folder / "state", *QUERIES)
+    feed.put(2)
+    feed.put_text("bad.jsonl", "neither JSON\nnor useful\n")
+    run = run_once(feed.folder, folder / "state", "--plan", "partitioned", "--matchers", str(MATCHERS))
+    assert run.process.returncode == 0, run.err
+    return folder / "state", feed, load_figures(folder / "state")
+
+
+def test_it_stores_what_the_scan_finds(ended):
+    state, feed, _ = ended
+    assert stored(state) == wanted(feed.rows, QUERIES)
+
+
+def test_every_row_is_counted_once_though_the_plan_looks_at_it_thrice(ended):
+    _, feed, figures = ended
+    assert figures.posts == len(feed.rows) + 2
+    assert figures.rejected == 2
+
+
+def test_every_matcher_tells_its_load(ended):
+    _, _, figures = ended
+    assert [load.matcher for load in figures.matchers] == list(range(MATCHERS))
+    assert 0 < max(load.posts for load in figures.matchers) <= figures.posts
+    assert sum(load.matches for load in figures.matchers) >= figures.matches > 0
+    assert len(figures.batch_matchers) == MATCHERS
