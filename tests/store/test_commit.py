@@ -7,7 +7,9 @@ import pytest
 from tests.store.batches import ids, matches, posts, run
 
 from tidings.errors import InputError, StoreError, UnknownSubscription
-from tidings.store import Retention, Stored, open_store
+from tidings.store import Found, Retention, Stored, open_store
+
+NOTHING = pa.table({"reason": pa.array([], pa.string())})
 
 
 def test_a_match_comes_back_with_its_post(store, clock):
@@ -171,3 +173,39 @@ def test_matches_are_found_across_eras(store):
     assert run(store, 0, [11, 14, 20], [(subscription, row) for row in range(3)], stream="again").matches == 0
     store.retain(Retention(max_matches_per_subscription=5))
     assert ids(store, subscription) == list(range(17, 22))
+
+
+def test_a_batch_in_parts_is_stored_as_in_one(store):
+    first, second = store.subscribe_many([("a",), ("b",)])
+    store.begin("s", 0, 1, 1)
+    parts = [
+        Found(posts([1, 2], text=["one", "two"]), matches([(first, 0), (first, 1)]), NOTHING),
+        Found(posts([]), matches([]), NOTHING),
+        Found(posts([2, 3], text=["again", "three"]), matches([(first, 0), (second, 0), (second, 1)]), NOTHING),
+    ]
+    assert store.commit_parts("s", 0, iter(parts)) == Stored(3, 4, 1, 0)
+    assert ids(store, first) == [1, 2]
+    assert {m.post_id: m.text for m in store.matches(second)} == {2: "two", 3: "three"}
+    assert store.ledger()[0].matches == 4
+
+
+def test_a_batch_whose_parts_break_off_is_not_stored_at_all(store):
+    subscription = store.subscribe("a")
+    store.begin("s", 0, 1, 1)
+
+    def parts():
+        yield Found(posts([1]), matches([(subscription, 0)]), NOTHING)
+        raise OSError("the rest cannot be read")
+
+    with pytest.raises((OSError, StoreError), match="cannot be read"):
+        store.commit_parts("s", 0, parts())
+    assert ids(store, subscription) == []
+    assert [line.state for line in store.ledger()] == ["begun"]
+
+
+def test_of_all_parts_together_a_thousand_rejected_rows_are_kept(store):
+    store.begin("s", 0, 1, 1)
+    bad = pa.table({"reason": ["no text"] * 700})
+    assert store.commit_parts("s", 0, [Found(posts([]), matches([]), bad)] * 3).rejected == 2_100
+    assert store.ledger()[0].rejected == 2_100
+    assert len(store.rejected(last=10_000)) == 1_000

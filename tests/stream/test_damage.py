@@ -99,3 +99,16 @@ def test_a_batch_whose_index_version_is_lost_waits_for_leave_to_use_another(cras
     done(copy, "--pin-anew", feed=feed.folder)
     since = feed.rows[2 * feed.posts_a_file :]
     assert stored(copy) == wanted(feed.rows, QUERIES) | wanted(since, ["storm OR flood OR fire"], later)
+
+
+def test_a_file_of_posts_that_is_gone_before_its_batch_comes_again_is_missed(crashed, tmp_path):
+    feed, state = crashed
+    file = feed.folder / "00002.jsonl"
+    kept = file.rename(tmp_path / file.name)
+    try:
+        (result,) = several([["run", "--posts", str(feed.folder), "--state", str(state), "--once"]], tmp_path)
+    finally:
+        kept.rename(file)
+    assert (result.code, result.err.count("\n")) == (2, 1), result.err
+    assert f"{file}: this file was taken for batch 2 and is gone before it was matched; put it back" in result.err
+    assert f"remove {state / 'checkpoint'}" in result.err

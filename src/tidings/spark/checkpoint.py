@@ -20,7 +20,7 @@ def stream_id(checkpoint: Path) -> str:
     try:
         return str(json.loads(path.read_text("utf-8"))["id"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise _damaged(checkpoint, path) from error
+        raise damaged(checkpoint, path) from error
 
 
 def check(checkpoint: Path, last_begun: Callable[[str], int]) -> None:
@@ -39,17 +39,30 @@ def check(checkpoint: Path, last_begun: Callable[[str], int]) -> None:
             _check_lines(checkpoint, file)
     last = {name: max(found, default=-1) for name, found in logs.items()}
     if last["offsets"] < (noted := max(begun, last["commits"])):
-        raise _damaged(checkpoint, checkpoint / "offsets" / str(noted))
+        raise damaged(checkpoint, checkpoint / "offsets" / str(noted))
     if logs["offsets"]:
-        _check_source(checkpoint, logs["offsets"][last["offsets"]], last["sources/0"])
+        _check_source(checkpoint, last["offsets"], last["sources/0"])
 
 
-def _check_source(checkpoint: Path, offsets: Path, last: int) -> None:
+def _check_source(checkpoint: Path, batch: int, last: int) -> None:
     """The files of the last batch must be known; offsets of other sources than files speak for themselves."""
-    line = offsets.read_bytes().splitlines()[-1]
-    needed = -1 if line == _NOTHING else json.loads(line).get("logOffset")
-    if isinstance(needed, int) and needed > last:
-        raise _damaged(checkpoint, checkpoint / "sources" / "0" / str(needed))
+    needed = log_offset(checkpoint, batch)
+    if needed is not None and needed > last:
+        raise damaged(checkpoint, checkpoint / "sources" / "0" / str(needed))
+
+
+def log_offset(checkpoint: Path, batch: int) -> int | None:
+    """The last entry of the log of files that a batch takes; None before the first, and for posts from elsewhere."""
+    path = checkpoint / "offsets" / str(batch)
+    line = path.read_bytes().splitlines()[-1] if path.is_file() else _NOTHING
+    found = None if line == _NOTHING else json.loads(line).get("logOffset")
+    return found if isinstance(found, int) else None
+
+
+def open_batch(checkpoint: Path) -> int | None:
+    """The batch that Spark has noted and not seen done: it is run again."""
+    last = max(_files(checkpoint / "offsets"), default=-1)
+    return last if last > max(_files(checkpoint / "commits"), default=-1) else None
 
 
 def _files(folder: Path) -> dict[int, Path]:
@@ -68,14 +81,15 @@ def _check_lines(checkpoint: Path, path: Path) -> None:
         for line in _told(lines):
             json.loads(line)
     except (OSError, ValueError) as error:
-        raise _damaged(checkpoint, path) from error
+        raise damaged(checkpoint, path) from error
 
 
 def _told(lines: Iterable[bytes]) -> Iterable[bytes]:
     return (line for line in lines if line.strip() not in (b"", _NOTHING))
 
 
-def _damaged(checkpoint: Path, path: Path) -> InputError:
+def damaged(checkpoint: Path, path: Path) -> InputError:
+    """What to say of a file that is not what Spark wrote, with the way out."""
     return InputError(
         f"{path}: this file of the checkpoint is missing or damaged; remove {checkpoint} and run again: "
         "everything is read anew, and no match is stored twice."

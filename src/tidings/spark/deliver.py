@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -12,14 +14,15 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from tidings.spark.kafka import KafkaTopic, kafka_failure, write_matches_kafka
+from tidings.store import Found
 
-Found = tuple[pa.Table, pa.Table]
+_AT_ONCE_BYTES, _AT_ONCE = 64 << 20, 100_000  # of matches, each with its post
 
 
 class Delivery(Protocol):
     """What is done with the posts and matches of a batch before the batch is marked as done."""
 
-    def deliver(self, stream: str, batch: int, version: int, posts: pa.Table, matches: pa.Table) -> Found:
+    def deliver(self, stream: str, batch: int, version: int, parts: Iterable[Found]) -> Iterable[Found]:
         """Deliver them; what is left for the store to keep. A batch that is replayed comes again."""
         ...
 
@@ -27,8 +30,8 @@ class Delivery(Protocol):
 class ToStore:
     """The store keeps them: exactly once."""
 
-    def deliver(self, stream: str, batch: int, version: int, posts: pa.Table, matches: pa.Table) -> Found:
-        return posts, matches
+    def deliver(self, stream: str, batch: int, version: int, parts: Iterable[Found]) -> Iterable[Found]:
+        return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +40,23 @@ class ToParquet:
 
     folder: Path
 
-    def deliver(self, stream: str, batch: int, version: int, posts: pa.Table, matches: pa.Table) -> Found:
-        if len(matches):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            name = f"matches-{stream[:8]}-{batch:010d}.parquet"
-            partial = self.folder / f".{name}.partial"
-            pq.write_table(match_rows(posts, matches, version), partial)
+    def deliver(self, stream: str, batch: int, version: int, parts: Iterable[Found]) -> Iterable[Found]:
+        name = f"matches-{stream[:8]}-{batch:010d}.parquet"
+        partial = self.folder / f".{name}.partial"
+        if self._written(partial, parts, version):
             os.replace(partial, self.folder / name)
-        return posts.slice(0, 0), matches.slice(0, 0)
+        return map(_refused, parts)
+
+    def _written(self, path: Path, parts: Iterable[Found], version: int) -> bool:
+        """Write all matches; False, and no file, where there are none."""
+        with ExitStack() as stack:
+            writer: pq.ParquetWriter | None = None
+            for rows in match_rows(parts, version):
+                if writer is None:
+                    self.folder.mkdir(parents=True, exist_ok=True)
+                    writer = stack.enter_context(pq.ParquetWriter(path, rows.schema))
+                writer.write_table(rows)
+        return writer is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +66,37 @@ class ToKafka:
     spark: SparkSession
     topic: KafkaTopic
 
-    def deliver(self, stream: str, batch: int, version: int, posts: pa.Table, matches: pa.Table) -> Found:
-        if len(matches):
-            rows = self.spark.createDataFrame(match_rows(posts, matches, version))
-            try:
-                write_matches_kafka(rows, self.topic)
-            except Exception as error:
-                if (known := kafka_failure(error, self.topic)) is not None:
-                    raise known from error
-                raise
-        return posts.slice(0, 0), matches.slice(0, 0)
+    def deliver(self, stream: str, batch: int, version: int, parts: Iterable[Found]) -> Iterable[Found]:
+        for rows in match_rows(parts, version):
+            self._send(rows)
+        return map(_refused, parts)
+
+    def _send(self, rows: pa.Table) -> None:
+        try:
+            write_matches_kafka(self.spark.createDataFrame(rows), self.topic)
+        except Exception as error:
+            if (known := kafka_failure(error, self.topic)) is not None:
+                raise known from error
+            raise
 
 
-def match_rows(posts: pa.Table, matches: pa.Table, version: int) -> pa.Table:
-    """A row a match: the ids, the index version, and the post's fields."""
+def match_rows(parts: Iterable[Found], version: int) -> Iterator[pa.Table]:
+    """A row a match, with the ids, the index version, and the post's fields; so many at once as memory has room for."""
+    for posts, matches, _ in parts:
+        post_bytes = posts.nbytes / max(1, len(posts))
+        step = max(1, min(_AT_ONCE, int(_AT_ONCE_BYTES / max(1, post_bytes))))
+        for start in range(0, len(matches), step):
+            yield _with_posts(posts, matches.slice(start, step), version)
+
+
+def _with_posts(posts: pa.Table, matches: pa.Table, version: int) -> pa.Table:
     wide = posts.take(matches["post_row"]).combine_chunks()
     columns = {"subscription_id": matches["subscription"], "post_id": wide["id"]}
     columns["index_version"] = pa.array([version] * len(matches), pa.int64())
     others = {name: wide[name] for name in wide.column_names if name != "id"}
     return pa.table({**columns, **others})
+
+
+def _refused(part: Found) -> Found:
+    """Of what was delivered, the store keeps what could not be used."""
+    return Found(part.posts.slice(0, 0), part.matches.slice(0, 0), part.rejected)

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tidings.errors import IndexDamaged, InputError, TidingsError
 from tidings.index.follow import Follower
 from tidings.index.manifest import PlanRecord
-from tidings.spark.checkpoint import check, stream_id
+from tidings.spark.checkpoint import check, open_batch, stream_id
 from tidings.spark.deliver import Delivery, ToKafka, ToParquet, ToStore
 from tidings.spark.failures import in_words
 from tidings.spark.kafka import SCHEME, kafka_failure, kafka_settings, parse_kafka_url, read_kafka
@@ -27,6 +27,7 @@ from tidings.spark.session import LOG_FILE, is_local, session
 from tidings.spark.source import first_look, read_folder
 from tidings.spark.stop import set_by_signals, stopped_afterwards
 from tidings.spark.stream import Batches, Stopping
+from tidings.spark.taken import taken_files
 from tidings.spark.waiting import WaitingFiles
 from tidings.spark.watch import Listener, Watch
 from tidings.store import Retention, Store, open_store
@@ -39,6 +40,7 @@ _LAST_WORD_S = 2.0  # Spark tells of a batch a little after it has ended
 _DEFAULT_RETENTION = Retention()
 _STREAM_SETTINGS = {
     **SETTINGS,
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # else times beyond the year 2262 come back as others
     "spark.sql.streaming.minBatchesToRetain": "20",  # what a checkpoint keeps of the past
     "spark.sql.streaming.fileSource.log.compactInterval": "20",
     "spark.sql.streaming.fileSource.log.cleanupDelay": "60000",
@@ -76,7 +78,7 @@ def run_stream(request: StreamRequest, say: Say) -> None:
     with ExitStack() as stack:
         store = stack.enter_context(open_store(request.where))
         stack.enter_context(store.hold_stream())
-        check(request.folder / "checkpoint", partial(_last_begun, store))
+        _check_checkpoint(request.folder / "checkpoint", store)
         follower = _followed(request, store)
         stack.callback(follower.close)
         stack.enter_context(set_by_signals(stop))
@@ -84,8 +86,20 @@ def run_stream(request: StreamRequest, say: Say) -> None:
         _run(request, store, follower, spark, stop, say, stack)
 
 
+def _check_checkpoint(checkpoint: Path, store: Store) -> None:
+    """InputError unless the stream can go on, with all files of a batch that has to be run again."""
+    check(checkpoint, partial(_last_begun, store))
+    batch = open_batch(checkpoint)
+    if batch is not None and (stream_id(checkpoint), batch) not in _done(store):
+        taken_files(checkpoint, batch)
+
+
 def _last_begun(store: Store, stream: str) -> int:
     return max((one.batch for one in store.ledger(stream, last=1)), default=-1)
+
+
+def _done(store: Store) -> set[tuple[str, int]]:
+    return {(one.stream, one.batch) for one in store.ledger() if one.state == "done"}
 
 
 def _followed(request: StreamRequest, store: Store) -> Follower:
@@ -115,7 +129,13 @@ def _run(
         return
     posts, waiting = source
     batches = Batches(
-        store, follower, _delivery(request, spark), lambda: stream_id(checkpoint), pin_anew=request.pin_anew
+        store,
+        follower,
+        _delivery(request, spark),
+        lambda: stream_id(checkpoint),
+        lambda batch: taken_files(checkpoint, batch),
+        request.folder / "found",
+        pin_anew=request.pin_anew,
     )
     watch = Watch(
         request.folder,

@@ -9,18 +9,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from tidings.errors import IndexDamaged, InputError
 from tidings.index.follow import Follower
 from tidings.index.index import Index
-from tidings.model import POST_FIELDS
 from tidings.spark.deliver import Delivery
+from tidings.spark.found import Parts, in_parts, is_large
 from tidings.spark.job import wanted_posts
 from tidings.spark.load import LoadMeter
 from tidings.spark.points import reached
@@ -28,7 +27,6 @@ from tidings.spark.ship import reference
 from tidings.store import Pin, Store
 
 PLAN_VERSION = 1
-_EXCERPT = 200
 
 
 class Stopping(Exception):
@@ -43,6 +41,8 @@ class Batches:
     follower: Follower
     delivery: Delivery
     stream: Callable[[], str]
+    files: Callable[[int], list[Path]] = lambda batch: []  # that a batch takes; InputError if one is gone
+    spool: Path | None = None  # where what a large batch found may lie for a while
     pin_anew: bool = False
     stopping: threading.Event = field(default_factory=threading.Event)
     running: threading.Lock = field(default_factory=threading.Lock)
@@ -72,19 +72,25 @@ class Batches:
         if pin.done:
             return
         reached("before matching", batch)
+        with self._matched(posts, index, batch) as parts:
+            reached("after matching", batch)
+            with self._timed("storing"):
+                reached("before writing", batch)
+                left = self.delivery.deliver(stream, batch, index.version, parts)
+                self.store.commit_parts(stream, batch, left, self._figures(), lambda: self._before_commit(batch))
+                reached("after committing", batch)
+
+    @contextmanager
+    def _matched(self, posts: DataFrame, index: Index, batch: int) -> Iterator[Parts]:
+        """What is found; of a large batch in files, as it may be more than this process can hold."""
+        spool = self.spool if is_large(self.files(batch)) else None
         self.meter.begin()
-        with self._timed("matching"), _read_once(posts, index):
-            found = wanted_posts(posts, index, reference(index), self.meter.tell).toArrow()
-        self.meter.end(batch, len(index.manifest.shards))
-        reached("after matching", batch)
-        matched, matches, rejected = _parted(found)
-        with self._timed("storing"):
-            reached("before writing", batch)
-            matched, matches = self.delivery.deliver(stream, batch, index.version, matched, matches)
-            self.store.commit(
-                stream, batch, matched, matches, rejected, self._figures(), lambda: self._before_commit(batch)
-            )
-            reached("after committing", batch)
+        with ExitStack() as stack:
+            with self._timed("matching"), _read_once(posts, index):
+                found = wanted_posts(posts, index, reference(index), self.meter.tell)
+                parts = stack.enter_context(in_parts(found, spool))
+            self.meter.end(batch, len(index.manifest.shards))
+            yield parts
 
     @staticmethod
     def _before_commit(batch: int) -> None:
@@ -139,16 +145,3 @@ def _read_once(posts: DataFrame, index: Index) -> Iterator[None]:
         yield
     finally:
         posts.unpersist()
-
-
-def _parted(found: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
-    """(the posts that were found, who wants which of them, the rows that could not be used)."""
-    found = found.combine_chunks()
-    refused = pc.is_valid(found["reason"])
-    bad, good = found.filter(refused), found.filter(pc.invert(refused))
-    lists = good["subscriptions"].combine_chunks()
-    if isinstance(lists, pa.ChunkedArray):
-        lists = pa.concat_arrays(lists.chunks) if lists.num_chunks else pa.array([], lists.type)
-    matches = pa.table({"subscription": lists.flatten(), "post_row": pc.list_parent_indices(lists).cast(pa.int64())})
-    rejected = pa.table({"reason": bad["reason"], "excerpt": pc.utf8_slice_codeunits(bad["text"], 0, _EXCERPT)})
-    return good.select([name for name in POST_FIELDS if name in good.column_names]), matches, rejected

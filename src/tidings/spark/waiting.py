@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from tidings.receive.post_files import FORMATS
+from tidings.spark.taken import noted
 
 
 class WaitingFiles:
@@ -34,16 +34,9 @@ class WaitingFiles:
         except OSError:  # not yet made
             return
         for name in names - self._read:
-            self._taken.update(_noted(self._log / name))
+            with suppress(OSError, ValueError, KeyError, TypeError):  # being replaced by a compact one
+                self._taken.update(path for _, path in noted(self._log / name))
         self._read = names
-
-
-def _noted(path: Path) -> Iterator[str]:
-    try:
-        lines = path.read_text("utf-8").splitlines()[1:]
-        yield from (unquote(urlsplit(json.loads(line)["path"]).path) for line in lines)
-    except (OSError, ValueError, KeyError, TypeError):  # being replaced by a compact one
-        return
 
 
 def _files(folder: Path) -> Iterator[str]:

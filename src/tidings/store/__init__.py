@@ -1,6 +1,17 @@
 """The state of a stream that runs for weeks, in SQLite or PostgreSQL: `open_store` is the door."""
 
+from tidings.store.commit import Found
 from tidings.store.records import NewSubscription, Pin, Retention, Stored, StoredMatch, Subscription
 from tidings.store.store import Store, open_store
 
-__all__ = ["NewSubscription", "Pin", "Retention", "Store", "Stored", "StoredMatch", "Subscription", "open_store"]
+__all__ = [
+    "Found",
+    "NewSubscription",
+    "Pin",
+    "Retention",
+    "Store",
+    "Stored",
+    "StoredMatch",
+    "Subscription",
+    "open_store",
+]

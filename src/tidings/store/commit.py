@@ -1,4 +1,4 @@
-"""Storing one batch in one transaction: posts once each, matches once each, the ledger last.
+"""Storing one batch in one transaction, part by part: posts once each, matches once each, the ledger last.
 
 Numbers make it cheap. Every post of a batch is given the next number of one counter. A post never seen before keeps it,
 and its matches have it as their cursor, so nothing needs to be looked up. A post that is stored already (it came again,
@@ -9,14 +9,14 @@ after a new subscription) stays as it is, and the number given now becomes the c
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from tidings.errors import StoreError
-from tidings.store.columns import numbered, rejected_columns
+from tidings.store.columns import MAX_REJECTED_A_BATCH, numbered, rejected_columns
 from tidings.store.database import Database, Whole
 from tidings.store.distinct import Hits, distinct, once, sorted_once
 from tidings.store.records import Stored
@@ -48,12 +48,18 @@ class Stamp(NamedTuple):
     now: float
 
 
+class Found(NamedTuple):
+    """A part of what a batch found, as `Store.commit` takes it; `matches` refer to the posts of the same part."""
+
+    posts: pa.Table
+    matches: pa.Table
+    rejected: pa.Table
+
+
 def commit(
     db: Database,
     key: tuple[str, int],
-    posts: pa.Table,
-    matches: pa.Table,
-    rejected: pa.Table,
+    parts: Iterable[Found],
     figures: Mapping[str, object],
     now: float,
     before_commit: Callable[[], None],
@@ -64,13 +70,22 @@ def commit(
         if not found:
             raise StoreError(_NONE_YET.format(key[1], key[0]))
         if found[0][0] == "done":
-            return Stored(0, 0, len(matches), 0)
-        stored, unfit = _store_matches(db, posts, matches, Stamp(found[0][1], key[1], now))
-        rejections = _store_rejected(db, key, rejected, unfit)
-        stored = stored._replace(rejected=rejections, known=len(matches) - stored.matches)
+            return Stored(0, 0, sum(len(part.matches) for part in parts), 0)
+        stored = Stored(0, 0, 0, 0)
+        for part in parts:
+            stored = _store_part(db, key, part, stored, Stamp(found[0][1], key[1], now))
         _close(db, key, stored, figures, now)
         before_commit()
     return stored
+
+
+def _store_part(db: Database, key: tuple[str, int], part: Found, before: Stored, stamp: Stamp) -> Stored:
+    """Store a part; what is stored of the batch by then."""
+    stored, unfit = _store_matches(db, part.posts, part.matches, stamp)
+    rejected = _store_rejected(db, key, part.rejected, unfit, before.rejected)
+    known = len(part.matches) - stored.matches
+    added = (stored.posts, stored.matches, known, rejected)
+    return Stored(*(one + other for one, other in zip(before, added, strict=True)))
 
 
 def counter(db: Database, name: str, step: int) -> int:
@@ -175,15 +190,15 @@ def _note_moment(db: Database, number: int, now: float) -> None:
     db.run(sql, int(at // _MOMENT_S), at, number)
 
 
-def _store_rejected(db: Database, key: tuple[str, int], rejected: pa.Table, unfit: pa.Table | None) -> int:
-    count = len(rejected)
+def _store_rejected(db: Database, key: tuple[str, int], rejected: pa.Table, unfit: pa.Table | None, before: int) -> int:
+    """Keep the first of a batch; `before` came with other parts of it. How many there are."""
     columns = rejected_columns(rejected)
     if unfit is not None:
-        count += len(unfit)
         columns = pa.concat_tables([rejected_columns(unfit), columns])
+    columns = columns.slice(0, max(0, MAX_REJECTED_A_BATCH - before))
     first = counter(db, "rejected", len(columns)) + 1
     db.append("rejected", numbered(columns, first), {"stream": key[0], "batch": key[1]})
-    return count
+    return len(rejected) + (0 if unfit is None else len(unfit))
 
 
 def _close(db: Database, key: tuple[str, int], stored: Stored, figures: Mapping[str, object], now: float) -> None:

@@ -11,6 +11,7 @@ from types import TracebackType
 import pyarrow as pa
 
 from tidings.store import commit, read, retain, subscriptions
+from tidings.store.commit import Found
 from tidings.store.database import Database
 from tidings.store.records import (
     Batch,
@@ -139,8 +140,18 @@ class Store:
         Posts nobody matches, matches stored already, and those of subscriptions removed meanwhile are left out.
         `before_commit` is called when all is written and nothing is yet to be seen; if it raises, nothing ever is.
         """
-        key, found = (stream, batch), (posts, matches, rejected, figures or {})
-        return commit.commit(self.database, key, *found, self._now(), before_commit)
+        return self.commit_parts(stream, batch, [Found(posts, matches, rejected)], figures, before_commit)
+
+    def commit_parts(
+        self,
+        stream: str,
+        batch: int,
+        parts: Iterable[Found],
+        figures: Mapping[str, object] | None = None,
+        before_commit: Callable[[], None] = lambda: None,
+    ) -> Stored:
+        """As `commit`, for a batch too large to be held: its parts are stored one after the other, all or none."""
+        return commit.commit(self.database, (stream, batch), parts, figures or {}, self._now(), before_commit)
 
     # reading
 

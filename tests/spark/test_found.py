@@ -1,0 +1,119 @@
+"""What a large batch found comes in parts, through files, and is what it would be in one piece."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.stream.running import QUERIES, Feed, stored, subscribe, wanted
+
+from tidings.index.follow import Follower
+from tidings.spark import deliver, found
+from tidings.spark.deliver import ToParquet, ToStore
+from tidings.spark.found import in_parts, is_large
+from tidings.spark.stream import Batches
+from tidings.store import Found, open_store
+
+COLUMNS = "id decimal(38,0), text string, time timestamp, tags array<string>, reason string, subscriptions array<long>"
+ROWS = [
+    (Decimal(10**37), "one", datetime(2500, 1, 1, tzinfo=UTC), ["a", "b"], None, [1, 2]),
+    (Decimal(2), "two", None, None, "no good", []),
+    (Decimal(3), "Grüße", datetime(1800, 1, 1, tzinfo=UTC), [], None, [7]),
+]
+
+
+@pytest.fixture
+def rows(spark, monkeypatch):
+    monkeypatch.setattr(found, "_ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(found, "_PART_ROWS", 2)
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    yield spark.createDataFrame(ROWS * 5, COLUMNS).coalesce(1)
+    spark.conf.unset("spark.sql.parquet.outputTimestampType")
+
+
+def told(parts) -> tuple[list[dict], list[tuple], list[dict]]:
+    """Everything in them, posts numbered through."""
+    posts, matches, rejected = [], [], []
+    for part in parts:
+        pairs = zip(part.matches["subscription"].to_pylist(), part.matches["post_row"].to_pylist(), strict=True)
+        matches += [(subscription, len(posts) + row) for subscription, row in pairs]
+        posts += part.posts.to_pylist()
+        rejected += part.rejected.to_pylist()
+    return posts, matches, rejected
+
+
+def test_through_files_comes_what_comes_through_memory_and_the_files_go(rows, tmp_path):
+    spool = tmp_path / "found"
+    (spool / "left by a run that was killed").mkdir(parents=True)
+    with in_parts(rows, None) as whole, in_parts(rows, spool) as parts:
+        assert len(list(parts)) > 5
+        assert told(parts) == told(whole) == told(parts)
+        assert len(told(parts)[0]) == 10
+    assert not spool.exists()
+
+
+def test_large_is_what_the_files_hold_together_once_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr(found, "_LARGE_BYTES", 1_000)
+    plain, packed = tmp_path / "a.jsonl", tmp_path / "b.jsonl.gz"
+    plain.write_bytes(b"x" * 600)
+    packed.write_bytes(b"x" * 200)
+    assert not is_large([])
+    assert not is_large([plain])
+    assert is_large([plain, plain])
+    assert is_large([packed])
+
+
+@pytest.mark.parametrize("large_bytes", [0, 1 << 30])
+def test_a_large_batch_is_stored_as_a_small_one_is(spark, tmp_path, monkeypatch, large_bytes):
+    monkeypatch.setattr(found, "_LARGE_BYTES", large_bytes)
+    spooled: list[str] = []
+    monkeypatch.setattr(found, "_PART_ROWS", 3)
+    monkeypatch.setattr(found, "_ROWS_AT_ONCE", 3)
+    feed, state = Feed(tmp_path / "in", posts_a_file=200), tmp_path / "state"
+    feed.put()
+    subscribe(state, *QUERIES)
+    file = next(feed.folder.iterdir())
+
+    class Noting(ToStore):
+        def deliver(self, stream, batch, version, parts):
+            spooled.extend(path.name for path in state.glob("found/*.parquet"))
+            return parts
+
+    with open_store(state) as store:
+        batches = Batches(
+            store, Follower(store, state / "index"), Noting(), lambda: "s", lambda _: [file], state / "found"
+        )
+        posts = spark.read.schema("id bigint, text string, lat double, lon double").json(str(feed.folder))
+        batches(posts, 0)
+    assert stored(state) == wanted(feed.rows, QUERIES)
+    assert bool(spooled) == (large_bytes == 0)
+
+
+def test_all_parts_of_a_batch_become_one_parquet_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(deliver, "_AT_ONCE", 2)
+    posts = pa.table({"id": ["a", "b"], "text": ["one", "two"]})
+    pairs = pa.table({"subscription": [1, 2, 3, 1], "post_row": [0, 0, 0, 1]})
+    bad = pa.table({"reason": ["no text"], "excerpt": ["x"]})
+    parts = [Found(posts, pairs, bad), Found(posts.slice(0, 0), pairs.slice(0, 0), bad), Found(posts, pairs, bad)]
+    left = list(ToParquet(tmp_path / "out").deliver("stream-name", 3, 9, parts))
+    (file,) = (tmp_path / "out").iterdir()
+    assert file.name == "matches-stream-n-0000000003.parquet"
+    told = pq.read_table(file).to_pylist()
+    assert [(row["subscription_id"], row["post_id"], row["text"]) for row in told[:4]] == [
+        (1, "a", "one"),
+        (2, "a", "one"),
+        (3, "a", "one"),
+        (1, "b", "two"),
+    ]
+    assert told[4:] == told[:4]
+    assert {row["index_version"] for row in told} == {9}
+    assert [(len(part.posts), len(part.matches), len(part.rejected)) for part in left] == [(0, 0, 1)] * 3
+
+
+def test_a_batch_without_matches_makes_no_file(tmp_path):
+    none = Found(pa.table({"id": [1]}), pa.table({"subscription": [], "post_row": []}), pa.table({"reason": []}))
+    list(ToParquet(tmp_path / "out").deliver("stream-name", 3, 9, [none]))
+    assert not (tmp_path / "out").exists()
