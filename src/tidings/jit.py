@@ -25,13 +25,13 @@ import numba
 from numba import types
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False, "_nrt": False}
-_ROOMS = ("receive", "index", "place", "route", "match", "merge")  # those that hold kernels
+_ROOMS = ("receive", "partition.words", "index", "place", "route", "match", "merge")  # those that hold kernels
 
 
 def _cache_folder() -> Path:
     """Where compiled kernels are kept: in the user's cache, or for this process only where that cannot be written."""
     package = Path(__file__).parent
-    sources = sorted(file for room in _ROOMS for file in (package / room).glob("*.py"))
+    sources = sorted(file for room in _ROOMS for file in (package / room.replace(".", "/")).glob("*.py"))
     source = zlib.crc32(b"".join(file.read_bytes() for file in [Path(__file__), *sources]))
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = home / "tidings" / f"kernels-{source:08x}"

@@ -15,11 +15,13 @@ from tidings.index.compile import GrowingVocabulary, compile_subscriptions
 from tidings.index.decompile import decompile
 from tidings.index.index import Index, LiveSegment
 from tidings.index.manifest import PlanRecord
-from tidings.index.publish import change_index, create_index, merge_index
+from tidings.index.publish import Learn, change_index, create_index, merge_index
 from tidings.match.matcher import FlatMatcher, Matcher
 from tidings.match.scan import ScanPost, scan
 from tidings.match.trie import TrieMatcher, lexicographic
 from tidings.merge.once import Merger, hits_schema
+from tidings.partition.words.corpus import Corpus
+from tidings.partition.words.learn import fit
 from tidings.query.parse import parse
 from tidings.receive.receiver import Received, Receiver
 from tidings.receive.vocabulary import Vocabulary
@@ -65,10 +67,24 @@ def flat(folder: Path, queries: Sequence[str], posts: Sequence[ScanPost], batch_
 
 
 def partitioned(
-    folder: Path, queries: Sequence[str], posts: Sequence[ScanPost], batch_size: int, *, matchers: int
+    folder: Path,
+    queries: Sequence[str],
+    posts: Sequence[ScanPost],
+    batch_size: int,
+    *,
+    matchers: int,
+    algorithm: str = "hash",
+    placement: str = "rarest",
 ) -> Found:
-    index, _ = create_index(folder, table(queries), PlanRecord("hash", matchers, 7))
+    record = PlanRecord(algorithm, matchers, 7, placement)
+    index, _ = create_index(folder, table(queries), record, learner(algorithm, posts, matchers))
     return match_index(index, posts, batch_size)
+
+
+def learner(algorithm: str, posts: Sequence[ScanPost], matchers: int) -> Learn:
+    """Learns from half of the posts, so that there are unknown words too; with so few words, many of them are hot."""
+    texts = pa.array([post.text for post in posts[::2]], pa.string())
+    return lambda terms: fit(algorithm, Corpus.of_texts(texts, Vocabulary.build(terms)), matchers)
 
 
 def changed(
@@ -80,11 +96,12 @@ def changed(
     plan: PlanRecord | None = None,
     merged: bool = False,
 ) -> Found:
-    index = changed_index(folder, queries, plan)
+    learn = learner(plan.algorithm, posts, plan.matchers) if plan is not None else None
+    index = changed_index(folder, queries, plan, learn)
     return match_index(merge_index(index) if merged else index, posts, batch_size)
 
 
-def changed_index(folder: Path, queries: Sequence[str], plan: PlanRecord | None) -> Index:
+def changed_index(folder: Path, queries: Sequence[str], plan: PlanRecord | None, learn: Learn | None = None) -> Index:
     """An index that came to hold these queries in three versions: some were added, some replaced, others removed."""
     kept, late, replaced = ([n for n in range(len(queries)) if n % 4 in rest] for rest in ((0, 2), (3,), (1,)))
     extra = [_EXTRA + number for number in kept]
@@ -93,7 +110,7 @@ def changed_index(folder: Path, queries: Sequence[str], plan: PlanRecord | None)
         *((number, _OLD_QUERY) for number in replaced),
         *((_EXTRA + number, queries[number]) for number in kept),
     ]
-    index, _ = create_index(folder, table([query for _, query in first], [number for number, _ in first]), plan)
+    index, _ = create_index(folder, table([query for _, query in first], [number for number, _ in first]), plan, learn)
     half = len(extra) // 2
     added = table([queries[number] for number in late], late)
     index, _ = change_index(index, added, pa.array(extra[:half], pa.int64()))
@@ -196,6 +213,10 @@ MATCHERS: Mapping[str, Match] = {
     "flat after a merge": partial(changed, merged=True),
     "flat on 3 matchers after changes": partial(changed, plan=PlanRecord("hash", 3, 7, "random")),
     "flat on 3 matchers after a merge": partial(changed, plan=PlanRecord("hash", 3, 7), merged=True),
+    "flat on 8 matchers, learned": partial(partitioned, matchers=8, algorithm="salb+", placement="lasp"),
+    "flat on 70 matchers, learned": partial(partitioned, matchers=70, algorithm="gfcl", placement="random"),
+    "flat on 3 matchers, learned, after changes": partial(changed, plan=PlanRecord("salb", 3, 7, "lasp")),
+    "flat on 5 matchers, learned, after a merge": partial(changed, plan=PlanRecord("salb+", 5, 7), merged=True),
     "trie": trie,
     "trie of segments after changes": trie_of_segments,
 }

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.contract.matchers import expected, match_index, table
+from tests.contract.matchers import expected, learner, match_index, table
 
 from tidings.index.manifest import PlanRecord
 from tidings.index.publish import create_index
 from tidings.match.scan import ScanPost
 from tidings.merge.once import Merger, hits_schema
+from tidings.route.router import Router
 
 QUERIES = ["cat OR dog OR fish OR bird", "cat", "(rain OR white) house", "within:0,0,9,9 OR cat OR lynx"]
 POSTS = [
@@ -88,3 +90,32 @@ def test_what_waits_is_not_lost_when_answers_stay_out():
     early = [len(found) for found in merger.take(7, 3, pa.RecordBatch.from_pylist([row, row], schema))]
     assert sum(early) == 0
     assert [found.num_rows for found in merger.rest()] == [1]
+
+
+def test_a_subscription_of_hot_words_is_held_by_every_version_and_reported_once(tmp_path):
+    """Every post says rain, so that has several versions; each post brings words that lead it to other matchers too."""
+    others = [f"w{number}" for number in range(30)]
+    posts = [ScanPost(f"rain {others[n % 30]} {others[(7 * n + 3) % 30]}") for n in range(200)]
+    queries = ["rain", "rain w3", *others]
+    learn = learner("salb+", posts, 8)
+    index, _ = create_index(tmp_path / "index", table(queries), PlanRecord("salb+", 8, 1), learn)
+    holders = [n for n in range(8) for live in index.shard(n) if 0 in live.segment.ids.to_pylist()]
+    assert len(holders) > 2
+    assert index.manifest.shared
+    one_word = [n for n in range(8) for live in index.shard(n) if 1 in live.segment.ids.to_pylist()]
+    assert len(one_word) == 1, "a regular word decides where it goes"
+    unmerged = match_index(index, posts, 50, merge=False)
+    assert len(unmerged) > len(set(unmerged)), "the merge would not be needed"
+    assert match_index(index, posts, 50) == expected(queries, posts)
+
+
+def test_a_hot_word_leads_each_post_to_one_of_its_matchers(tmp_path):
+    posts = [ScanPost("rain") for _ in range(400)]
+    said = [ScanPost(f"rain w{n % 40}") for n in range(200)]
+    index, _ = create_index(tmp_path / "index", table(["rain"]), PlanRecord("salb+", 8, 1), learner("salb+", said, 8))
+    received = index.receiver().receive(pa.array([post.text for post in posts]))
+    shares = Router(index).route(received, np.full((len(posts), 2), np.nan))
+    loads = [len(share.posts) for share in shares]
+    assert sum(loads) == len(posts)
+    assert len(loads) > 2
+    assert max(loads) < 0.5 * len(posts)

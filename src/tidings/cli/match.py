@@ -64,7 +64,18 @@ def match(
     matchers: Annotated[
         int | None, typer.Option(metavar="N", help="Matchers of the partitioned plan.", show_default="one a core")
     ] = None,
-    partitioner: Annotated[str, typer.Option(help="How words are shared out over matchers.")] = "hash",
+    partitioner: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|PLAN",
+            help="How words are shared out over matchers: hash, salb+, salb, gc, gfc, gfcl, gnfcl, or a file made by "
+            "[bold]tidings plan learn[/].",
+        ),
+    ] = "hash",
+    placement: Annotated[
+        str,
+        typer.Option(help="Which of the matchers of its words gets a subscription: rarest, lasp or random."),
+    ] = "rarest",
     master: Annotated[
         str | None,
         typer.Option(metavar="URL", help="Spark master: local[2], spark://host:7077, yarn …", show_default="all cores"),
@@ -74,14 +85,14 @@ def match(
 ) -> None:
     """Check everything that can be checked, then run it and print the summary."""
     check_master(master)
-    _check_partitioner(partitioner, matchers)
+    _check_plan(partitioner, matchers, placement)
     output = Output(out, overwrite)
     found, subscribed = _inputs(posts, subscriptions, output)
     with Progress(quiet=json_summary) as progress:
         progress.note("starting Spark", None)
         from tidings.spark.run import Request, match_files  # only now: it takes a moment, and a wrong path should not
 
-        request = Request(found, subscribed, output, plan.value, matchers, partitioner, master)
+        request = Request(found, subscribed, output, plan.value, matchers, partitioner, placement, master)
         outcome = match_files(request, progress.note)
     if json_summary:
         print(json.dumps(as_json(outcome), ensure_ascii=False))
@@ -101,7 +112,7 @@ def _inputs(posts: str, subscriptions: Path, output: Output) -> tuple[PostFiles,
     return found, read_subscriptions(subscriptions)
 
 
-def _check_partitioner(name: str, matchers: int | None) -> None:
-    from tidings.partition.words.plan import partitioner
+def _check_plan(partitioner: str, matchers: int | None, placement: str) -> None:
+    from tidings.partition.words.wanted import WantedPlan
 
-    partitioner(name, 1 if matchers is None else matchers)
+    WantedPlan.checked(partitioner, matchers, placement)

@@ -21,6 +21,9 @@ from tidings.index.lead import Leads
 from tidings.index.manifest import Manifest, SegmentRecord, save_manifest
 from tidings.index.segment import build_segment
 from tidings.index.shard import Share, share_out
+from tidings.index.words import word_plan
+from tidings.partition.words.plan import LearnedPlan, save_plan
+from tidings.place.held import Held
 from tidings.receive.vocabulary import Vocabulary
 
 
@@ -35,7 +38,8 @@ class Draft:
     def add(self, conjunctions: Conjunctions, ids: pa.Array, vocabulary: GrowingVocabulary) -> None:
         """Write one segment for every shard that gets a conjunction."""
         shards = list(self.manifest.shards)
-        for share in share_out(conjunctions, self.manifest.plan, vocabulary.text_of):
+        words = word_plan(self.folder, self.manifest.plan)
+        for share in share_out(conjunctions, self.manifest.plan, words, vocabulary.text_of, self._held()):
             record = self.save_segment(share, ids.take(pa.array(share.subscriptions)))
             shards[share.number] = (*shards[share.number], record)
             self.update(shared=self.manifest.shared or bool(share.shared.any()))
@@ -45,6 +49,24 @@ class Draft:
             regions=self.manifest.regions or len(conjunctions.regions) > 0,
             subscriptions=self.manifest.subscriptions + len(ids),
         )
+
+    def _held(self) -> Held | None:
+        """The words that the subscriptions of each shard ask for, up to now."""
+        plan = self.manifest.plan
+        if plan is None:
+            return None
+        records = [(number, record) for number, shard in enumerate(self.manifest.shards) for record in shard]
+        words = ((number, files.load_array(self.folder / record.folder / "words.npy")) for number, record in records)
+        return Held.of(words, self.manifest.terms, plan.matchers)
+
+    def save_plan(self, words: LearnedPlan) -> None:
+        """Write the plan of words beside the segments; from now on `plan` names it."""
+        assert self.manifest.plan is not None
+        name = f"plan-{self.manifest.version:08d}-{uuid.uuid4().hex[:8]}"
+        (self.folder / name).mkdir()
+        save_plan(words, self.folder / name / "words.parquet")
+        self.written.append(f"{name}/words.parquet")
+        self.update(plan=replace(self.manifest.plan, words=f"{name}/words.parquet"))
 
     def save_segment(self, share: Share, ids: pa.Array) -> SegmentRecord:
         """Compile and write what one shard gets."""
@@ -56,6 +78,7 @@ class Draft:
             "wordless": leads.wordless,
             "words": share.words,
             "phrase_words": share.phrase_words,
+            "split": share.split,
             "shared": share.shared,
         }
         name = self._save(f"segment-{share.number:04d}", {**segment.arrays(), **extra})
@@ -107,6 +130,7 @@ class Draft:
         segments = [record for shard in self.manifest.shards for record in shard]
         folders = {record.folder for record in segments} | set(self.manifest.layers)
         folders |= {record.removed.split("/")[0] for record in segments if record.removed}
+        folders |= {self.manifest.plan.words.split("/")[0]} if self.manifest.plan else set()
         kept = {name: r for name, r in self.manifest.files.items() if name.split("/")[0] in folders}
         return kept | {name: files.FileRecord.of(self.folder / name) for name in self.written}
 

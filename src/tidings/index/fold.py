@@ -56,9 +56,11 @@ def _folded(index: Index, draft: Draft, number: int, count: int) -> tuple[Segmen
         return records[:-count]
     shared = np.concatenate([one.shared[_present(one)] for one in live])
     routed = index.manifest.plan is not None
-    leads = Leads.of(conjunctions) if routed else None
+    split = np.unique(np.concatenate([one.split for one in live]))
+    leads = Leads.of(conjunctions, split) if routed else None
     words = needed_words(conjunctions) if routed else np.zeros(0, np.uint32)
-    share = Share(number, conjunctions, np.arange(len(ids)), leads, words, phrase_words(conjunctions), shared)
+    needed = (words, phrase_words(conjunctions), split)
+    share = Share(number, conjunctions, np.arange(len(ids)), leads, *needed, shared)
     return (*records[:-count], draft.save_segment(share, ids))
 
 

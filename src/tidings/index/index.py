@@ -33,6 +33,7 @@ class LiveSegment:
     leads: Leads  # what leads posts to this segment's shard; only partitioned indexes have them
     words: NDArray[np.uint32]  # all terms that matter to this segment; only partitioned indexes have them
     phrase_words: NDArray[np.uint32]  # the terms that stand in phrases
+    split: NDArray[np.uint32]  # the terms that have several versions, each led to another matcher
     shared: NDArray[np.uint8]  # 1 for each subscription that has conjunctions in other shards too
 
 
@@ -94,7 +95,7 @@ class Index:
             removed = np.zeros(len(segment), np.uint8)
             removed[files.load_array(self.folder / record.removed)] = 1
         leads = Leads(*(files.load_array(folder / f"{name}.npy") for name in ("leads", "companions", "wordless")))
-        extra = (files.load_array(folder / f"{name}.npy") for name in ("words", "phrase_words", "shared"))
+        extra = (files.load_array(folder / f"{name}.npy") for name in ("words", "phrase_words", "split", "shared"))
         return LiveSegment(segment, removed, leads, *extra)
 
     def layer(self, name: str) -> Vocabulary:

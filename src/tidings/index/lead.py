@@ -24,6 +24,7 @@ WORDS = 4  # 64-bit words of a signature
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
+_NONE = np.zeros(0, np.uint32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +36,27 @@ class Leads:
     wordless: NDArray[np.uint64]
 
     @classmethod
-    def of(cls, conjunctions: Conjunctions) -> Leads:
-        starts = conjunctions.starts
-        with_words = np.flatnonzero(starts[:-1] < starts[1:])
-        own = np.zeros(len(conjunctions), np.uint32)
-        if len(with_words):
-            own[with_words] = np.maximum.reduceat(conjunctions.terms, starts[with_words].astype(np.int64))
-        leads = np.unique(own[with_words])
+    def of(cls, conjunctions: Conjunctions, split: NDArray[np.uint32] = _NONE) -> Leads:
+        """`split` are the hot words that have several versions, ascending."""
+        own = lead_terms(conjunctions, split)
+        leads = np.unique(own[own > 0])
         companions, wordless = np.zeros((len(leads), WORDS), np.uint64), np.zeros((1, WORDS), np.uint64)
         rows = np.searchsorted(leads, own).astype(np.uint32)
         programs = _signatures(conjunctions.programs)
-        _sign(conjunctions.terms, starts, own, rows, conjunctions.program, programs, companions, wordless)
+        _sign(conjunctions.terms, conjunctions.starts, own, rows, conjunctions.program, programs, companions, wordless)
         return cls(leads, companions, wordless)
+
+
+def lead_terms(conjunctions: Conjunctions, split: NDArray[np.uint32] = _NONE) -> NDArray[np.uint32]:
+    """The rarest word of each conjunction that is not split; of one with no other words the rarest; 0 without words."""
+    rank = conjunctions.terms.astype(np.int64)
+    if len(split):
+        rank -= np.isin(conjunctions.terms, split).astype(np.int64) << 32
+    leads = np.zeros(len(conjunctions), np.uint32)
+    with_words = np.flatnonzero(conjunctions.starts[:-1] < conjunctions.starts[1:])
+    if len(with_words):
+        leads[with_words] = np.maximum.reduceat(rank, conjunctions.starts[with_words].astype(np.int64)) & 0xFFFFFFFF
+    return leads
 
 
 @inlined

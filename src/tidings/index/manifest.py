@@ -10,7 +10,7 @@ from tidings.errors import IndexDamaged
 from tidings.index.files import FileRecord, load_json, save_json
 
 FORMAT = "tidings-index"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class PlanRecord:
     matchers: int
     seed: int
     placer: str = "rarest"
+    words: str = ""  # the file that tells the matchers of words; they are hashed when there is none
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,29 +18,41 @@ from tidings.index.decompile import decompile
 from tidings.index.draft import Draft
 from tidings.index.index import Index
 from tidings.index.manifest import Manifest, PlanRecord, SegmentRecord, versions
+from tidings.partition.words.plan import LearnedPlan, WordPlan
 from tidings.query.rows import Refused
 
 Shards = tuple[tuple[SegmentRecord, ...], ...]
+Learn = Callable[[Sequence[bytes]], WordPlan]  # the subscribed words → which matchers are responsible for words
 
 
 def create_index(
-    folder: Path, subscriptions: pa.Table, plan: PlanRecord | None = None
+    folder: Path, subscriptions: pa.Table, plan: PlanRecord | None = None, learn: Learn | None = None
 ) -> tuple[Index, tuple[Refused, ...]]:
     """Compile subscriptions (`id`, `query`, maybe `region`) into version 1 of a new index."""
     if folder.is_dir() and versions(folder):
         raise IndexDamaged(folder, "holds an index already; choose another directory")
-    return rebuild_index(folder, 1, subscriptions, plan)
+    return rebuild_index(folder, 1, subscriptions, plan, learn=learn)
 
 
 def rebuild_index(
-    folder: Path, version: int, subscriptions: pa.Table, plan: PlanRecord | None = None, position: int = 0
+    folder: Path,
+    version: int,
+    subscriptions: pa.Table,
+    plan: PlanRecord | None = None,
+    position: int = 0,
+    learn: Learn | None = None,
 ) -> tuple[Index, tuple[Refused, ...]]:
-    """Compile subscriptions into a version that takes over nothing from those before it."""
+    """Compile subscriptions into a version that takes over nothing from those before it.
+
+    `learn` gives the plan of words once it is known which words are subscribed; without it words are hashed.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     vocabulary = GrowingVocabulary()
     compiled = compile_subscriptions(subscriptions, vocabulary)
     ids = subscriptions.column("id").combine_chunks().take(pa.array(compiled.rows))
-    merge = _base(folder, plan, compiled.conjunctions, ids, vocabulary.added.terms(), position)
+    terms = vocabulary.added.terms()
+    words = learn(terms) if learn is not None else None
+    merge = _base(folder, plan, compiled.conjunctions, ids, terms, position, words)
     return merge.publish(version), compiled.refused
 
 
@@ -87,7 +99,11 @@ def prepare_merge(index: Index) -> Prepared:
         return Prepared(Draft(index.folder, index.manifest), GrowingVocabulary())
     conjunctions, ids = joined(parts)
     terms = index.vocabulary.terms()
-    return _base(index.folder, index.manifest.plan, conjunctions, ids, terms, index.manifest.position)
+    merged = _base(index.folder, index.manifest.plan, conjunctions, ids, terms, index.manifest.position)
+    if index.manifest.plan is not None and index.manifest.plan.words:
+        words = index.manifest.plan.words
+        merged.draft.update(files={words: index.manifest.files[words]})
+    return merged
 
 
 def _base(
@@ -97,6 +113,7 @@ def _base(
     ids: pa.Array,
     terms: Sequence[bytes],
     position: int,
+    words: WordPlan | None = None,
 ) -> Prepared:
     """Number the terms by frequency and write everything as base segments."""
     new_number, kept = _by_frequency(conjunctions, len(terms))
@@ -105,6 +122,8 @@ def _base(
     shards: Shards = tuple(() for _ in range(plan.matchers if plan else 1))
     id_schema = pa.schema([("id", ids.type)]).serialize().to_pybytes().hex()
     draft = Draft(folder, Manifest(0, id_schema, 0, False, False, False, 0, (), shards, plan, {}, position))
+    if isinstance(words, LearnedPlan):
+        draft.save_plan(words)
     draft.add(conjunctions.renumbered(new_number).by_owner(), ids, vocabulary)
     return Prepared(draft, vocabulary)
 

@@ -8,26 +8,28 @@ from numpy.typing import NDArray
 
 from tidings.index.conjunctions import Conjunctions
 from tidings.jit import inlined, kernel, read, write
-from tidings.place.together import Placement, keep_together
+from tidings.place.held import Held
+from tidings.place.together import keep_together
 
 _ONE = np.uint64(1)
 
 
-def place_at_random(conjunctions: Conjunctions, matcher_of: NDArray[np.uint16], matchers: int, seed: int) -> Placement:
-    """(the matcher of each conjunction, the word that leads posts there: 0 for those found by region).
+def place_at_random(
+    conjunctions: Conjunctions, matcher_of: NDArray[np.uint16], matchers: int, seed: int, held: Held
+) -> NDArray[np.uint16]:
+    """The matcher of each conjunction. `matcher_of` is indexed by term number.
 
-    `matcher_of` is indexed by term number. The same seed places the same conjunctions alike.
+    The same seed places the same conjunctions alike.
     """
     chosen = np.empty(len(conjunctions), np.uint16)
-    leads = np.zeros(len(conjunctions), np.uint32)
     draws = np.random.default_rng(seed).integers(0, 1 << 62, len(conjunctions), dtype=np.uint64)
-    _place(conjunctions.terms, conjunctions.starts, matcher_of, draws, chosen, leads)
+    _place(conjunctions.terms, conjunctions.starts, matcher_of, draws, chosen)
     wordless = conjunctions.starts[:-1] == conjunctions.starts[1:]
     chosen[wordless] = draws[wordless] % np.uint64(matchers)
     keep_together(
-        conjunctions, matcher_of, (chosen, leads), lambda common, row: int(common[draws[row] % np.uint64(len(common))])
+        conjunctions, matcher_of, chosen, lambda common, row: int(common[draws[row] % np.uint64(len(common))])
     )
-    return chosen, leads
+    return chosen
 
 
 @inlined
@@ -39,8 +41,8 @@ def _is_first(terms, first, at, matcher_of):  # type: ignore[no-untyped-def]
     return _ONE
 
 
-@kernel(types.void, read(uint32), read(uint64), read(uint16), read(uint64), write(uint16), write(uint32))
-def _place(terms, starts, matcher_of, draws, chosen, leads):  # type: ignore[no-untyped-def]
+@kernel(types.void, read(uint32), read(uint64), read(uint16), read(uint64), write(uint16))
+def _place(terms, starts, matcher_of, draws, chosen):  # type: ignore[no-untyped-def]
     for number in range(uint64(chosen.size)):
         first, last = starts[number], starts[number + _ONE]
         if first == last:
@@ -53,6 +55,5 @@ def _place(terms, starts, matcher_of, draws, chosen, leads):  # type: ignore[no-
             if _is_first(terms, first, at, matcher_of) != 0:
                 if wanted == 0:
                     chosen[number] = matcher_of[uint64(terms[at])]
-                    leads[number] = terms[at]
                     break
                 wanted -= _ONE

@@ -10,20 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidings.index.conjunctions import Conjunctions
-from tidings.place.together import Placement, keep_together
+from tidings.index.lead import lead_terms
+from tidings.place.held import Held
+from tidings.place.together import keep_together
 
 
-def place_by_rarest(conjunctions: Conjunctions, matcher_of: NDArray[np.uint16], matchers: int, seed: int) -> Placement:
-    """(the matcher of each conjunction, the word that leads posts there: 0 for those found by region).
+def place_by_rarest(
+    conjunctions: Conjunctions, matcher_of: NDArray[np.uint16], matchers: int, seed: int, held: Held
+) -> NDArray[np.uint16]:
+    """The matcher of each conjunction; those found by region go anywhere.
 
     Terms are numbered from the most to the least frequent; `matcher_of` is indexed by these numbers.
     """
-    leads = np.zeros(len(conjunctions), np.uint32)
-    with_words = np.flatnonzero(conjunctions.starts[:-1] < conjunctions.starts[1:])
-    if len(with_words):
-        leads[with_words] = np.maximum.reduceat(conjunctions.terms, conjunctions.starts[with_words].astype(np.int64))
+    leads = lead_terms(conjunctions)
     chosen = matcher_of[leads]
     wordless = np.flatnonzero(leads == 0)
     chosen[wordless] = np.random.default_rng(seed).integers(0, matchers, len(wordless))
-    keep_together(conjunctions, matcher_of, (chosen, leads), lambda common, _: int(common[-1]))
-    return chosen, leads
+    keep_together(conjunctions, matcher_of, chosen, lambda common, _: int(common[-1]))
+    return chosen

@@ -12,20 +12,17 @@ from numpy.typing import NDArray
 
 from tidings.index.conjunctions import Conjunctions
 
-Placement = tuple[NDArray[np.uint16], NDArray[np.uint32]]
 Choose = Callable[[NDArray[np.uint32], int], int]
 
 
 def keep_together(
-    conjunctions: Conjunctions, matcher_of: NDArray[np.uint16], placement: Placement, choose: Choose
+    conjunctions: Conjunctions, matcher_of: NDArray[np.uint16], chosen: NDArray[np.uint16], choose: Choose
 ) -> None:
     """Place alternatives by a common word, which `choose` picks from them (ascending) and the first one's number."""
-    chosen, leads = placement
     for rows in _alternatives(conjunctions.owner):
         common = _common_terms(conjunctions, rows)
         if len(common):
-            leads[rows] = choose(common, int(rows[0]))
-            chosen[rows] = matcher_of[leads[rows]]
+            chosen[rows] = matcher_of[choose(common, int(rows[0]))]
 
 
 def _alternatives(owner: NDArray[np.uint32]) -> Iterator[NDArray[np.intp]]:

@@ -13,6 +13,7 @@ from tidings.index.grid import CELLS, EVERYWHERE, cell_at, on_globe
 from tidings.index.index import Index, LiveSegment
 from tidings.index.lead import WORDS, bit_of, word_of
 from tidings.jit import inlined, kernel, read, write
+from tidings.partition.words.versions import version_of
 from tidings.receive.marks import lowest_bit
 from tidings.receive.receiver import Received
 
@@ -41,6 +42,7 @@ class Router:
         self._matters = np.zeros((index.manifest.terms + 1, self._width), np.uint64)
         self._companions = np.zeros((index.manifest.terms + 1, lead.WORDS), np.uint64)
         self._always = np.zeros((self.matchers, lead.WORDS), np.uint64)  # needed by what a position leads to
+        self._is_split = np.zeros(index.manifest.terms + 1, np.uint8)
         self._gaps_after = index.phrase_terms()
         for matcher in range(self.matchers):
             for live in index.shard(matcher):
@@ -49,6 +51,7 @@ class Router:
     def _add(self, live: LiveSegment, matcher: int) -> None:
         self._lead(self._of_term, live.leads.leads, matcher)
         self._lead(self._matters, live.words, matcher)
+        self._is_split[live.split] = 1
         self._companions[live.leads.leads] |= live.leads.companions
         self._always[matcher] |= live.leads.wordless[0]
         if len(live.segment.cell_start):
@@ -69,7 +72,8 @@ class Router:
         room = np.zeros((2, self.matchers + 1), np.uint64)
         posts = (received.terms, received.bounds)
         active = np.empty(len(received.terms), np.uint32)
-        _route(*posts, positions.ravel(), self._of_term, self._of_cell, self._companions, active, bits, room)
+        leads = (self._of_term, self._is_split, self._of_cell, self._companions)
+        _route(*posts, positions.ravel(), *leads, active, bits, room)
         places = np.concatenate([np.zeros((2, 1), np.uint64), np.cumsum(room, axis=1, dtype=np.uint64)], axis=1)
         dealt = np.empty((2, int(places[0, -1])), np.uint32)
         terms = np.empty(int(places[1, -1]), np.uint32)
@@ -114,19 +118,42 @@ def _in_company(companions, term, said):  # type: ignore[no-untyped-def]
     return found != 0
 
 
+@inlined
+def _one_version(of_term, term, post, bits):  # type: ignore[no-untyped-def]
+    """Lead a post to one of the matchers of a word that is split; any of them finds what the word leads to."""
+    versions = _ZERO
+    for word in range(uint64(of_term.shape[1])):
+        left = of_term[term, word]
+        while left != 0:
+            versions += _ONE
+            left &= left - _ONE
+    if versions == 0:
+        return
+    wanted = version_of(post, term, versions)
+    for word in range(uint64(of_term.shape[1])):
+        left = of_term[term, word]
+        while left != 0:
+            if wanted == 0:
+                bits[post, word] |= left & (~left + _ONE)
+                return
+            wanted -= _ONE
+            left &= left - _ONE
+
+
 @kernel(
     types.void,
     read(uint32),
     read(uint32, 2),
     read(float64),
     read(uint64, 2),
+    read(uint8),
     read(uint64, 2),
     read(uint64, 2),
     write(uint32),
     write(uint64, 2),
     write(uint64, 2),
 )
-def _route(terms, bounds, positions, of_term, of_cell, companions, active, bits, room):  # type: ignore[no-untyped-def]
+def _route(terms, bounds, positions, of_term, is_split, of_cell, companions, active, bits, room):  # type: ignore[no-untyped-def]
     """Collect the matchers of every post; count, for every matcher, its posts and the most terms they can have.
 
     `active` gets the leads of every post that are in company, from where its terms begin, with a 0 behind them.
@@ -141,6 +168,9 @@ def _route(terms, bounds, positions, of_term, of_cell, companions, active, bits,
             active[used] = terms[at]
             used += uint64(_in_company(companions, term, said))
         for at in range(start, used):
+            if is_split[uint64(active[at])] != 0:
+                _one_version(of_term, uint64(active[at]), post, bits)
+                continue
             for word in range(width):
                 bits[post, word] |= of_term[uint64(active[at]), word]
         if used < end:
@@ -160,13 +190,13 @@ def _route(terms, bounds, positions, of_term, of_cell, companions, active, bits,
 
 
 @inlined
-def _need(active, start, end, word, of_term, companions, needed):  # type: ignore[no-untyped-def]
-    """Add to what matchers need of a post: its active leads, and the companions of these."""
+def _need(active, start, end, word, here, of_term, companions, needed):  # type: ignore[no-untyped-def]
+    """Add to what the matchers it goes to need of a post: its active leads, and the companions of these."""
     for at in range(start, end):
         term = uint64(active[at])
         if term == 0:
             break
-        left = of_term[term, word]
+        left = of_term[term, word] & here
         while left != 0:
             matcher = word * uint64(64) + lowest_bit(left)
             for part in range(uint64(WORDS)):
@@ -238,7 +268,7 @@ def _deal(terms, bounds, active, bits, of_term, companions, always, matters, gap
             here = bits[post, word]
             if here == 0:
                 continue
-            _need(active, start, end, word, of_term, companions, needed)
+            _need(active, start, end, word, here, of_term, companions, needed)
             in_phrase = _ZERO  # the matchers that got a word of a phrase last
             for at in range(start, end):
                 term = uint64(terms[at])

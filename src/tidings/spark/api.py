@@ -13,10 +13,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidings.model import RejectedSubscription
+from tidings.partition.words.wanted import QUICK_SAMPLE, WantedPlan
 from tidings.receive.subscriptions import from_table
 from tidings.spark import posts as receive
 from tidings.spark.job import match_posts
 from tidings.spark.plan import plan_index
+from tidings.spark.sample import first_texts
 from tidings.spark.ship import ship
 
 
@@ -27,6 +29,7 @@ class Matching:
     matches: DataFrame
     plan: str
     why: str
+    matchers: int | None  # that share a partitioned index
     index_version: int
     subscriptions: int
     rejected: list[RejectedSubscription]
@@ -39,6 +42,7 @@ def match(
     plan: str = "auto",
     matchers: int | None = None,
     partitioner: str = "hash",
+    placement: str = "rarest",
     unique: bool = False,
 ) -> DataFrame:
     """Every match of `posts` with `subscriptions`, as `subscription_id`, `post_id`, `index_version`.
@@ -47,9 +51,13 @@ def match(
     needs `id` and `query`, may have `region`, and counts as it is at this call. Rows that cannot be used are left out:
     see `rejected`. Posts that share an id are matched each for itself unless `unique` is asked for, which costs a look
     at all ids (batch only).
+
+    The partitioned plan shares the index out over `matchers`: by the words as `partitioner` maps them (`hash`, an
+    algorithm that learns from a sample of the posts, or a file made by `tidings plan learn`), and of several matchers
+    that come into question to the one `placement` chooses. No choice changes the matches.
     """
-    table = subscriptions.toArrow()
-    return prepare(posts, table, plan=plan, matchers=matchers, partitioner=partitioner, unique=unique).matches
+    options = {"plan": plan, "partitioner": partitioner, "placement": placement}
+    return prepare(posts, subscriptions.toArrow(), matchers=matchers, unique=unique, **options).matches
 
 
 def rejected(posts: DataFrame) -> DataFrame:
@@ -64,14 +72,16 @@ def prepare(
     plan: str = "auto",
     matchers: int | None = None,
     partitioner: str = "hash",
+    placement: str = "rarest",
     unique: bool = False,
 ) -> Matching:
-    """Build the index and describe the matching; nothing of the posts is read yet."""
+    """Build the index and describe the matching; of the posts only what a plan has to be learned from is read."""
     checked = from_table(subscriptions)
     folder = Path(tempfile.mkdtemp(prefix="tidings-index-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    number = matchers if matchers is not None else posts.sparkSession.sparkContext.defaultParallelism
-    planned = plan_index(folder, checked.table, plan, number, partitioner)
+    cores = posts.sparkSession.sparkContext.defaultParallelism
+    wanted = WantedPlan.checked(partitioner, matchers, placement, cores)
+    planned = plan_index(folder, checked.table, plan, wanted, lambda: first_texts(posts, QUICK_SAMPLE))
     ref = ship(posts.sparkSession, planned.index)
     matches = match_posts(posts, planned.index, ref)
     if unique:
@@ -82,6 +92,7 @@ def prepare(
         matches,
         planned.plan,
         planned.why,
+        planned.index.manifest.plan.matchers if planned.index.manifest.plan else None,
         planned.index.version,
         planned.index.manifest.subscriptions,
         [*checked.rejected, *refused],

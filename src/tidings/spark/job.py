@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
-from pyspark.sql.types import ArrayType, LongType, StructField, StructType
+from pyspark.sql.types import ArrayType, StructField, StructType
 
 from tidings.index.index import Index
 from tidings.merge import once
@@ -21,15 +21,19 @@ def match_posts(posts: DataFrame, index: Index, ref: IndexRef, tell: Tell | None
 
     `tell` gets the load of the matchers, task by task.
     """
+    found = _found(posts, index, ref, tell)
+    # A list a post, taken apart here: Spark's generated code makes rows of it in a third of the time it takes to
+    # read as many rows from Python.
+    each = found.select(F.explode("subscriptions").alias("subscription_id"), "post_id")
+    return each.withColumn("index_version", F.lit(ref.version).cast("bigint"))
+
+
+def _found(posts: DataFrame, index: Index, ref: IndexRef, tell: Tell | None) -> DataFrame:
+    """`post_id` and the list of `subscriptions` it matches; a post may have several such rows."""
     post_type = receive.id_type(posts)
     subscription_type = index.id_type
-    schema = StructType(
-        [
-            StructField("subscription_id", from_arrow_type(subscription_type), nullable=False),
-            StructField("post_id", post_type, nullable=False),
-            StructField("index_version", LongType(), nullable=False),
-        ]
-    )
+    lists = ArrayType(from_arrow_type(subscription_type), containsNull=False)
+    schema = StructType([StructField("post_id", post_type, False), StructField("subscriptions", lists, False)])
     received = receive.usable(posts)
     if index.manifest.plan is None:
         return received.mapInArrow(measured(stages.match_whole(ref), ref, tell), schema)
@@ -45,7 +49,7 @@ def match_posts(posts: DataFrame, index: Index, ref: IndexRef, tell: Tell | None
     hits_schema = once.hits_schema(subscription_type, arrow_type)
     find = measured(stages.find_in_shard(ref, routed_schema, hits_schema), ref, tell)
     hits = placed.mapInArrow(find, stages.HITS)
-    return _by_batch(hits).mapInArrow(stages.merge(ref, hits_schema), schema)
+    return _by_batch(hits).mapInArrow(stages.merge(hits_schema), schema)
 
 
 def wanted_posts(posts: DataFrame, index: Index, ref: IndexRef, tell: Tell | None = None) -> DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tidings.errors import InputError
 from tidings.index.index import Index
 from tidings.index.manifest import PlanRecord
 from tidings.index.publish import create_index
-from tidings.partition.words.plan import partitioner as checked_partitioner
+from tidings.partition.words.wanted import WantedPlan
 from tidings.query.rows import Refused
 
 PLANS = ("auto", "replicated", "partitioned")
@@ -31,15 +32,18 @@ class PlannedIndex:
 
 
 def plan_index(
-    folder: Path, subscriptions: pa.Table, plan: str, matchers: int, partitioner: str, limit_bytes: int | None = None
+    folder: Path,
+    subscriptions: pa.Table,
+    plan: str,
+    wanted: WantedPlan,
+    sample: Callable[[], pa.Array],
+    limit_bytes: int | None = None,
 ) -> PlannedIndex:
     """Build the index that a plan needs. `auto` is replicated while the index fits beside everything else."""
     if plan not in PLANS:
         raise InputError(f"There is no plan called {plan!r}; choose one of: {', '.join(PLANS)}.")
-    record = PlanRecord(partitioner, checked_partitioner(partitioner, matchers).matchers, _SEED)
     if plan == "partitioned":
-        index, refused = create_index(folder, subscriptions, record)
-        return PlannedIndex(index, plan, f"asked for, with {matchers} matchers", refused)
+        return _shared_out(folder, subscriptions, wanted, sample, "asked for")
     index, refused = create_index(folder, subscriptions)
     size, limit = index.size_bytes, limit_bytes if limit_bytes is not None else _memory_bytes() // 4
     if plan == "replicated":
@@ -48,9 +52,17 @@ def plan_index(
         why = f"the index takes {size / 1e6:,.1f} MB, which every worker can map (limit {limit / 1e6:,.0f} MB)"
         return PlannedIndex(index, "replicated", why, refused)
     shutil.rmtree(folder)
-    index, refused = create_index(folder, subscriptions, record)
     why = f"the index takes {size / 1e6:,.1f} MB, more than a worker should map (limit {limit / 1e6:,.0f} MB)"
-    return PlannedIndex(index, "partitioned", why, refused)
+    return _shared_out(folder, subscriptions, wanted, sample, why)
+
+
+def _shared_out(
+    folder: Path, subscriptions: pa.Table, wanted: WantedPlan, sample: Callable[[], pa.Array], why: str
+) -> PlannedIndex:
+    record = PlanRecord(wanted.partitioner, wanted.matchers, _SEED, wanted.placement)
+    index, refused = create_index(folder, subscriptions, record, wanted.learn(sample))
+    how = f"{wanted.matchers} matchers, words by {wanted.partitioner}, subscriptions by {wanted.placement}"
+    return PlannedIndex(index, "partitioned", f"{why}, with {how}", refused)
 
 
 def _memory_bytes() -> int:

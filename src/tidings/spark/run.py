@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tidings.errors import InputError, TidingsError
@@ -20,6 +21,7 @@ from tidings.spark.look import Look, look_at, rejected_line, write_rejected
 from tidings.spark.progress import Tasks, running_tasks
 from tidings.spark.publish import Output, Staging
 from tidings.spark.read import SETTINGS, read_posts
+from tidings.spark.sample import random_texts
 from tidings.spark.session import LOG_FILE, session
 from tidings.spark.stop import stopped_afterwards
 from tidings.spark.write import write_matches
@@ -38,6 +40,7 @@ class Request:
     plan: str = "auto"
     matchers: int | None = None
     partitioner: str = "hash"
+    placement: str = "rarest"
     master: str | None = None
 
 
@@ -60,10 +63,22 @@ class Outcome:
 
 def match_files(request: Request, note: Note) -> Outcome:
     """Run it. A TidingsError says in one sentence what went wrong; OUT is then as it was before."""
-    out = request.output.out
+    with told_in_words(request.output.out), request.output.staged() as staging, started(request.master) as spark:
+        return _match(request, staging, spark, note)
+
+
+def sample_files(posts: PostFiles, count: int, seed: int, out: Path, note: Note) -> pa.Array:
+    """The texts of some posts drawn at random from files, to learn a plan from that will be written to `out`."""
+    with told_in_words(out), started(None) as spark:
+        note("reading the posts", lambda: running_tasks(spark))
+        return random_texts(read_posts(spark, posts), count, seed)
+
+
+@contextmanager
+def told_in_words(out: Path) -> Iterator[None]:
+    """What Spark fails with, as a sentence where we know one."""
     try:
-        with request.output.staged() as staging, _started(request.master) as spark:
-            return _match(request, staging, spark, note)
+        yield
     except TidingsError:
         raise
     except Exception as error:
@@ -88,7 +103,6 @@ def _match(request: Request, staging: Staging, spark: SparkSession, note: Note) 
     seconds = time.perf_counter() - start
     note("putting the result in place", None)
     matches, listed = staging.publish()
-    number = _matchers(request, matching, spark)
     return Outcome(
         look,
         matching.subscriptions,
@@ -96,7 +110,7 @@ def _match(request: Request, staging: Staging, spark: SparkSession, note: Note) 
         matches,
         matching.plan,
         matching.why,
-        number,
+        matching.matchers,
         matching.index_version,
         seconds,
         request.output.out,
@@ -111,15 +125,9 @@ def _prepared(request: Request, posts: DataFrame, look: Look) -> Matching:
         plan=request.plan,
         matchers=request.matchers,
         partitioner=request.partitioner,
+        placement=request.placement,
         unique=look.duplicates > 0,
     )
-
-
-def _matchers(request: Request, matching: Matching, spark: SparkSession) -> int | None:
-    """How many matchers shared the index; the replicated plan has none."""
-    if matching.plan != "partitioned":
-        return None
-    return request.matchers or spark.sparkContext.defaultParallelism
 
 
 def _all_rejected(subscriptions: SubscriptionFile, matching: Matching) -> list[RejectedSubscription]:
@@ -149,7 +157,7 @@ def _query(subscriptions: SubscriptionFile, line: int) -> str | None:
 
 
 @contextmanager
-def _started(master: str | None) -> Iterator[SparkSession]:
+def started(master: str | None) -> Iterator[SparkSession]:
     """A session for this run, stopped in any case before what it wrote is cleaned away."""
     try:
         spark = session(master, SETTINGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -19,7 +20,7 @@ Stage = Callable[[Batches], Batches]
 
 ROUTED = "matcher int, batch bigint, sent int, blob binary"  # the posts of one batch for one matcher
 HITS = "batch bigint, sent int, blob binary"  # what one matcher found in one batch
-_MAX_ROWS_OUT = 1 << 14  # what a core's cache holds; 0.85 of the time that pieces ten times as long take
+_MAX_MATCHES_OUT = 1 << 15  # what a core's cache holds
 
 
 def match_whole(ref: IndexRef) -> Stage:
@@ -31,7 +32,7 @@ def match_whole(ref: IndexRef) -> Stage:
             received, where = opened.receive(batch)
             ids = batch.column("id")
             for found in opened.match(0, received, where):
-                yield from _matches(found.ids, ids.take(found.posts), ref)
+                yield from _matches(found.ids, ids, found.hits.posts)
         opened.keep_warm()
 
     return stage
@@ -92,7 +93,7 @@ def match_shard(ref: IndexRef, routed: pa.Schema) -> Stage:
         for matcher, _, _, blob in _each(batches):
             posts = unpack(blob, routed)
             for found in opened.match(matcher, posts.received, posts.positions):
-                yield from _matches(found.ids, posts.ids.take(found.posts), ref)
+                yield from _matches(found.ids, posts.ids, found.hits.posts)
 
     return stage
 
@@ -115,33 +116,39 @@ def find_in_shard(ref: IndexRef, routed: pa.Schema, hits: pa.Schema) -> Stage:
     return stage
 
 
-def merge(ref: IndexRef, hits: pa.Schema) -> Stage:
+def merge(hits: pa.Schema) -> Stage:
     """hits → matches, every match once."""
 
     def stage(batches: Batches) -> Batches:
         merger = Merger()
         for number, sent, blob in _each(batches):
-            yield from _tables(merger.take(number, sent, pa.ipc.read_record_batch(blob, hits)), ref)
-        yield from _tables(merger.rest(), ref)
+            yield from _tables(merger.take(number, sent, pa.ipc.read_record_batch(blob, hits)))
+        yield from _tables(merger.rest())
 
     return stage
 
 
-def _tables(tables: Iterable[pa.Table], ref: IndexRef) -> Batches:
+def _tables(tables: Iterable[pa.Table]) -> Batches:
     for table in tables:
         for batch in table.to_batches():
-            yield from _matches(batch.column("subscription_id"), batch.column("post_id"), ref)
+            places = np.arange(batch.num_rows, dtype=np.uint32)
+            yield from _matches(batch.column("subscription_id"), batch.column("post_id"), places)
 
 
-def _matches(subscription_ids: pa.Array, post_ids: pa.Array, ref: IndexRef) -> Batches:
-    """Matches as the JVM gets them: in pieces it can hold, for a batch of posts may have very many.
+def _matches(subscription_ids: pa.Array, post_ids: pa.Array, posts: NDArray[np.uint32]) -> Batches:
+    """Matches as the JVM gets them: a row a post with the list of its subscriptions, in pieces the JVM can hold.
 
-    The version is a column of its own from here on: adding it in the JVM costs another copy of every row.
+    `posts` says which of the post ids each match has. A post with very many matches is cut into several rows.
     """
-    columns = [subscription_ids, post_ids, np.broadcast_to(np.int64(ref.version), len(post_ids))]
-    batch = pa.record_batch(columns, ["subscription_id", "post_id", "index_version"])
-    for start in range(0, batch.num_rows, _MAX_ROWS_OUT):
-        yield batch.slice(start, _MAX_ROWS_OUT)
+    is_cut = np.empty(len(posts), bool)
+    np.not_equal(posts[1:], posts[:-1], out=is_cut[1:])
+    is_cut[::_MAX_MATCHES_OUT] = True
+    cuts = np.flatnonzero(is_cut)
+    lists = pa.ListArray.from_arrays(pa.array(np.append(cuts, len(posts)).astype(np.int32)), subscription_ids)
+    batch = pa.record_batch([post_ids.take(pa.array(posts[cuts])), lists], ["post_id", "subscriptions"])
+    pieces = np.searchsorted(cuts, np.arange(0, len(posts) + _MAX_MATCHES_OUT, _MAX_MATCHES_OUT))
+    for start, end in itertools.pairwise(pieces.tolist()):
+        yield batch.slice(start, end - start)
 
 
 def _labels(numbers: list[int], sent: int) -> dict[str, pa.Array]:

@@ -1,21 +1,29 @@
-"""A word plan says which matcher is responsible for a word. Learned plans join `PARTITIONERS` by being listed."""
+"""A word plan says which matchers are responsible for a word. Immutable, one file, told by its content."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tidings.errors import InputError
-from tidings.receive.vocabulary import hash_terms
+from tidings.partition.words.versions import Versions
+from tidings.receive.vocabulary import Vocabulary, hash_terms
 
 MAX_MATCHERS = 1024
+FORMAT, FORMAT_VERSION = "tidings-plan", 1
+_KEY = b"tidings"
 
 
 class WordPlan(Protocol):
-    """Every word, known or not, has exactly one matcher; the same one every time."""
+    """Every word, known or not, has at least one matcher; the same ones every time."""
 
     @property
     def algorithm(self) -> str: ...
@@ -23,7 +31,9 @@ class WordPlan(Protocol):
     @property
     def matchers(self) -> int: ...
 
-    def matcher_of(self, terms: Sequence[bytes]) -> NDArray[np.uint16]: ...
+    def versions_of(self, terms: Sequence[bytes]) -> Versions:
+        """The matchers of each word: one, or one for each version of a word that was split."""
+        ...
 
 
 class HashPlan:
@@ -32,20 +42,83 @@ class HashPlan:
     algorithm = "hash"
 
     def __init__(self, matchers: int) -> None:
-        if not 1 <= matchers <= MAX_MATCHERS:
-            raise InputError(f"The number of matchers must be between 1 and {MAX_MATCHERS:,}; {matchers:,} was given.")
-        self.matchers = matchers
+        self.matchers = checked_matchers(matchers)
 
-    def matcher_of(self, terms: Sequence[bytes]) -> NDArray[np.uint16]:
-        return (hash_terms(terms) % np.uint64(self.matchers)).astype(np.uint16)
+    def versions_of(self, terms: Sequence[bytes]) -> Versions:
+        return Versions.whole(hashed(terms, self.matchers))
 
 
-PARTITIONERS: Mapping[str, Callable[[int], WordPlan]] = {"hash": HashPlan}
+@dataclass(frozen=True, slots=True)
+class LearnedPlan:
+    """The words of a sample of posts, each with its matchers; words it never met are hashed."""
+
+    algorithm: str
+    matchers: int
+    seed: int
+    posts: int  # how many it was learned from
+    words: Vocabulary  # numbered from 1 on, as `versions` are from 0 on
+    versions: Versions
+
+    def versions_of(self, terms: Sequence[bytes]) -> Versions:
+        numbers = self.words.numbers(terms).astype(np.int64)
+        known = numbers > 0
+        counts = np.ones(len(terms), np.int64)
+        counts[known] = self.versions.counts[numbers[known] - 1]
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        matchers = np.empty(int(starts[-1]), np.uint16)
+        matchers[starts[:-1][~known]] = hashed([terms[row] for row in np.flatnonzero(~known).tolist()], self.matchers)
+        firsts = self.versions.starts.astype(np.int64)[numbers[known] - 1]
+        for version in range(int(counts.max(initial=0))):
+            rows = np.flatnonzero(known & (counts > version))
+            matchers[starts[rows] + version] = self.versions.matchers[firsts[counts[known] > version] + version]
+        return Versions(matchers, starts.astype(np.uint64))
 
 
-def partitioner(name: str, matchers: int) -> WordPlan:
-    """A plan by the name of its algorithm."""
-    if name not in PARTITIONERS:
-        known = ", ".join(sorted(PARTITIONERS))
-        raise InputError(f"There is no partitioner called {name!r}; choose one of: {known}.")
-    return PARTITIONERS[name](matchers)
+def hashed(terms: Sequence[bytes], matchers: int) -> NDArray[np.uint16]:
+    """The matcher of each word by its hash alone."""
+    return (hash_terms(terms) % np.uint64(matchers)).astype(np.uint16)
+
+
+def checked_matchers(matchers: int) -> int:
+    if not 1 <= matchers <= MAX_MATCHERS:
+        raise InputError(f"The number of matchers must be between 1 and {MAX_MATCHERS:,}; {matchers:,} was given.")
+    return matchers
+
+
+def save_plan(plan: LearnedPlan, path: Path) -> None:
+    """Write a plan as one Parquet file: `word`, and `matchers`, one for each version."""
+    about = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "algorithm": plan.algorithm,
+        "matchers": plan.matchers,
+        "seed": plan.seed,
+        "posts": plan.posts,
+    }
+    lists = pa.ListArray.from_arrays(
+        pa.array(plan.versions.starts.astype(np.int32)), pa.array(plan.versions.matchers, pa.uint16())
+    )
+    table = pa.table({"word": pa.array(plan.words.terms(), pa.binary()), "matchers": lists})
+    pq.write_table(table.replace_schema_metadata({_KEY: json.dumps(about)}), path, write_page_checksum=True)
+
+
+def load_plan(path: Path) -> LearnedPlan:
+    """Read a plan; InputError, naming the file, when it is none."""
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such plan; make one with `tidings plan learn`.")
+    try:
+        table = pq.read_table(path, page_checksum_verification=True)
+        about = json.loads((table.schema.metadata or {}).get(_KEY, b"{}"))
+    except (OSError, pa.ArrowException, ValueError) as error:
+        raise InputError(f"{path}: this is not a whole plan; make it again with `tidings plan learn`.") from error
+    if about.get("format") != FORMAT or about.get("format_version") != FORMAT_VERSION:
+        raise InputError(f"{path}: this is not a plan of this version; make it again with `tidings plan learn`.")
+    lists = table.column("matchers").combine_chunks()
+    versions = Versions(
+        np.asarray(lists.flatten()).astype(np.uint16, copy=False), np.asarray(lists.offsets).astype(np.uint64)
+    )
+    words = Vocabulary.build(table.column("word").to_pylist())
+    matchers = checked_matchers(about["matchers"])
+    if len(versions.matchers) and int(versions.matchers.max()) >= matchers:
+        raise InputError(f"{path}: it names matchers it does not have; make it again with `tidings plan learn`.")
+    return LearnedPlan(about["algorithm"], matchers, about["seed"], about["posts"], words, versions)

@@ -1,0 +1,204 @@
+"""`tidings plan learn` and `tidings plan show`: which matcher is responsible for which words, and how good that is."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from tidings.cli.progress import Progress
+from tidings.cli.screen import screen
+from tidings.errors import InputError, OutputError
+
+if TYPE_CHECKING:
+    from tidings.partition.words.corpus import Corpus
+    from tidings.partition.words.plan import LearnedPlan
+    from tidings.receive.vocabulary import Vocabulary
+
+_BARS = 32  # matchers shown on a screen
+
+app = typer.Typer(help="Learn which matcher is responsible for which words, and look at such plans.")
+
+_POSTS = "a Parquet, JSON Lines or CSV file, a directory or a glob"
+LEARN_HELP = (
+    "Learn a plan from a sample of POSTS: which of N matchers is responsible for which words.\n\n"
+    "A post is sent to the matchers of its words, so a good plan keeps together what is said together (few matchers a "
+    "post) and shares the load evenly. Words too frequent for one matcher are split over several. Use the plan with "
+    "[bold]tidings match --plan partitioned --partitioner PLAN[/]."
+)
+LEARN_EXAMPLES = """[bold]Examples[/]
+
+tidings plan learn posts/ --matchers 16 --out words.plan
+
+tidings plan learn posts.parquet --algorithm gfcl --matchers 64 --subscriptions subs.txt --out words.plan"""
+SHOW_HELP = (
+    "Show a plan; with --posts, how it would share their load out.\n\n"
+    "spread: matchers a post goes to. imbalance: the most loaded matcher against the average. cov, gini: how uneven "
+    "the loads are. throughput: posts all matchers take together while one could take a single one."
+)
+SHOW_EXAMPLES = """[bold]Examples[/]
+
+tidings plan show words.plan
+
+tidings plan show words.plan --posts posts/ --subscriptions subs.txt --json"""
+
+SubscriptionsOption = Annotated[
+    Path | None,
+    typer.Option("--subscriptions", "-s", metavar="SUBS", help="Let only words count that somebody subscribed to."),
+]
+SampleOption = Annotated[int, typer.Option(min=1, metavar="N", help="The most posts to look at, drawn at random.")]
+
+
+@app.command("learn", help=LEARN_HELP, epilog=LEARN_EXAMPLES)
+def learn(
+    posts: Annotated[str, typer.Argument(metavar="POSTS", help=f"What to learn from: {_POSTS}.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="PLAN", help="The file to write.", show_default=False)],
+    algorithm: Annotated[str, typer.Option(help="salb+, salb, gc, gfc, gfcl or gnfcl.")] = "salb+",
+    matchers: Annotated[int, typer.Option(metavar="N", help="How many matchers there are: 1 to 1,024.")] = 16,
+    subscriptions: SubscriptionsOption = None,
+    sample: SampleOption = 1_000_000,
+    split: Annotated[bool, typer.Option("--split/--no-split", help="Split words too frequent for one matcher.")] = True,
+    seed: Annotated[int, typer.Option(help="What the sample is drawn with.")] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace PLAN if it exists.")] = False,
+    json_summary: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
+) -> None:
+    from tidings.partition.words.learn import LEARNED, fit
+    from tidings.partition.words.plan import LearnedPlan, checked_matchers
+
+    if algorithm not in LEARNED:
+        raise InputError(f"There is nothing to learn for {algorithm!r}; choose one of: {', '.join(LEARNED)}.")
+    checked_matchers(matchers)
+    _check_out(out, overwrite)
+    with Progress(quiet=json_summary) as progress:
+        corpus = _corpus(posts, subscriptions, sample, seed, progress)
+        progress.note(f"learning from {corpus.size:,} posts and {len(corpus.terms):,} words", None)
+        start = time.perf_counter()
+        plan = fit(algorithm, corpus, matchers, split, seed)
+        assert isinstance(plan, LearnedPlan)
+        seconds = time.perf_counter() - start
+        _save(plan, out)
+        told = {**_about(plan), **_figures(plan, corpus), "seconds": round(seconds, 3), "out": str(out)}
+    _print(told, json_summary)
+
+
+@app.command("show", help=SHOW_HELP, epilog=SHOW_EXAMPLES)
+def show(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A file made by `plan learn`.", show_default=False)],
+    posts: Annotated[
+        str | None, typer.Option("--posts", metavar="POSTS", help=f"Measure with these: {_POSTS}.")
+    ] = None,
+    subscriptions: SubscriptionsOption = None,
+    sample: SampleOption = 1_000_000,
+    seed: Annotated[int, typer.Option(help="What the sample is drawn with.")] = 0,
+    json_summary: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    from tidings.partition.words.plan import load_plan
+
+    loaded = load_plan(plan)
+    if posts is None and subscriptions is not None:
+        raise InputError("--subscriptions says which words of --posts count; give --posts too.")
+    told = _about(loaded)
+    if posts is not None:
+        with Progress(quiet=json_summary) as progress:
+            told |= _figures(loaded, _corpus(posts, subscriptions, sample, seed, progress))
+    _print(told, json_summary)
+
+
+def _check_out(out: Path, overwrite: bool) -> None:
+    if out.is_dir() or not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
+        raise InputError(f"{out}: a file cannot be written there; choose another --out.")
+    if out.exists() and not overwrite:
+        raise InputError(f"{out}: this exists already; choose another --out or add --overwrite.")
+
+
+def _save(plan: LearnedPlan, out: Path) -> None:
+    """Write the plan whole or not at all."""
+    from tidings.partition.words.plan import save_plan
+
+    partial = out.with_name(f".{out.name}.partial-{os.getpid()}")
+    try:
+        save_plan(plan, partial)
+        partial.replace(out)
+    except OSError as error:
+        raise OutputError(f"{out}: it could not be written ({error.strerror or error}).") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _corpus(posts: str, subscriptions: Path | None, sample: int, seed: int, progress: Progress) -> Corpus:
+    """The posts as sets of words; with subscriptions, of subscribed ones."""
+    from tidings.receive.post_files import find_posts
+
+    found = find_posts(posts)
+    subscribed = None if subscriptions is None else _subscribed(subscriptions)
+    progress.note("starting Spark", None)
+    from tidings.partition.words.corpus import Corpus
+    from tidings.spark.run import sample_files
+
+    texts = sample_files(found, sample, seed, Path(posts), progress.note)
+    progress.note(f"cleaning {len(texts):,} posts", None)
+    corpus = Corpus.of_texts(texts, subscribed)
+    if not corpus.terms:
+        raise InputError(f"{posts}: no post says a word that counts; there is nothing to learn or to measure.")
+    return corpus
+
+
+def _subscribed(path: Path) -> Vocabulary:
+    from tidings.index.compile import GrowingVocabulary, compile_subscriptions
+    from tidings.receive.subscriptions import read_subscriptions
+    from tidings.receive.vocabulary import Vocabulary
+
+    if not path.exists():
+        raise InputError(f"{path}: there is no such file.")
+    vocabulary = GrowingVocabulary()
+    compile_subscriptions(read_subscriptions(path).table, vocabulary)
+    return Vocabulary.build(vocabulary.added.terms())
+
+
+def _about(plan: LearnedPlan) -> dict[str, Any]:
+    return {
+        "algorithm": plan.algorithm,
+        "matchers": plan.matchers,
+        "words": len(plan.words),
+        "split_words": int((plan.versions.counts > 1).sum()),
+        "learned_from": plan.posts,
+    }
+
+
+def _figures(plan: LearnedPlan, corpus: Corpus) -> dict[str, Any]:
+    from tidings.partition.words.metrics import measure
+
+    found = measure(corpus, plan.versions_of(corpus.terms), plan.matchers)
+    rounded = {name: round(getattr(found, name), 4) for name in ("spread", "imbalance", "cov", "gini", "throughput")}
+    return {"posts": found.posts, **rounded, "loads": list(found.loads)}
+
+
+def _print(told: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(told))
+        return
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in told.items():
+        if name != "loads":
+            table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, int | float) else str(value))
+    screen().print(table)
+    if "loads" in told:
+        _print_loads(told["loads"])
+
+
+def _print_loads(loads: list[int]) -> None:
+    """A bar for each matcher, the most loaded first; of very many only the ends."""
+    ranked = sorted(enumerate(loads), key=lambda one: -one[1])
+    shown = ranked if len(ranked) <= _BARS else [*ranked[: _BARS // 2], *ranked[-_BARS // 2 :]]
+    longest = max(1, ranked[0][1])
+    for place, (matcher, load) in enumerate(shown):
+        if len(shown) < len(ranked) and place == _BARS // 2:
+            screen().print(f"  … {len(ranked) - len(shown)} matchers between")
+        screen().print(f"  {matcher:>4} {'█' * max(1, round(40 * load / longest)) if load else ''} {load:,}")
