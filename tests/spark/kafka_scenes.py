@@ -19,11 +19,14 @@ from tidings.spark.posts import CORRUPT, judged
 from tidings.spark.read import SETTINGS
 from tidings.spark.session import session
 
+RUN_POSTS = 16
+
 
 def play(name: str, servers: str, work: str) -> None:
     """Start a session with the connector and let scenes run in it; what they have to tell goes to a file."""
     stage = Stage(servers, Path(work))
-    scenes = {"deliver": (deliver,)}.get(name, (reads, goes_on, taken_back, matches, colons, gone, no_topic, no_server))
+    first = (run_posts, reads, goes_on, taken_back, matches, colons, gone, no_topic, no_server)
+    scenes = {"last": (deliver, run_matches)}.get(name, first)
     result = {scene.__name__: scene(stage) for scene in scenes}
     (stage.work / f"{name}.json").write_text(json.dumps(result), "utf-8")
     if name == "all":
@@ -78,6 +81,18 @@ class Stage:
         for key, value in {"bootstrap.servers": self.servers, **settings}.items():
             properties.put(key, value)
         return properties
+
+
+def run_posts(stage: Stage) -> list[str]:
+    """What `tidings run` takes, in a process of its own."""
+    good = [json.dumps({"id": f"p{at}", "text": "a storm" if at % 2 else "calm"}) for at in range(RUN_POSTS - 2)]
+    values = [*good, "no json", json.dumps({"text": "storm without an id"})]
+    stage.produce("run_posts", *((0, value) for value in values))
+    return values
+
+
+def run_matches(stage: Stage) -> list[tuple[str, Any]]:
+    return sorted((key, json.loads(value)) for key, value in stage.messages("run_matches"))
 
 
 def reads(stage: Stage) -> dict[str, Any]:

@@ -14,12 +14,16 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from pyspark.errors import AnalysisException
 from tests.spark import kafka_broker
 from tests.spark.conftest import ROOT
+from tests.spark.kafka_scenes import RUN_POSTS
+from tests.stream.running import Run, subscribe
 
 from tidings.errors import InputError
 from tidings.spark import kafka
 from tidings.spark.posts import CORRUPT
+from tidings.store import open_store
 
 TOPIC = kafka.KafkaTopic("localhost:9092", "posts")
 
@@ -72,6 +76,30 @@ def test_the_connector_is_that_of_the_installed_spark_unless_the_user_has_jars()
 
 def test_a_failure_that_is_not_kafkas_is_left_as_it_is():
     assert kafka.kafka_failure(ValueError("a divided by zero"), TOPIC) is None
+
+
+def test_a_connector_that_maven_does_not_give_is_told_with_what_to_do():
+    name = f"org.apache.spark#spark-sql-kafka-0-10_2.13;{pyspark.__version__}"
+    log = f'Exception in thread "main" java.lang.RuntimeException: [unresolved dependency: {name}: not found]'
+    told = str(kafka.connector_missing(log))
+    assert f"of version {pyspark.__version__}" in told
+    assert "name them in TIDINGS_KAFKA_JARS, as docs/kafka.md says" in told
+    assert kafka.connector_missing("java.net.BindException: no such address") is None
+
+
+def test_a_jar_that_is_not_there_is_named(tmp_path):
+    there = tmp_path / "a.jar"
+    there.touch()
+    kafka.check_jars({})
+    kafka.check_jars({"TIDINGS_KAFKA_JARS": f"{there}, hdfs://cluster/b.jar,local:/c.jar"})
+    with pytest.raises(InputError, match=r"/d\.jar: there is no such file; correct TIDINGS_KAFKA_JARS"):
+        kafka.check_jars({"TIDINGS_KAFKA_JARS": f"{there},{tmp_path}/d.jar"})
+
+
+def test_a_session_without_connector_is_told(spark):
+    with pytest.raises(AnalysisException) as failed:
+        kafka.read_kafka(spark, TOPIC, 1)
+    assert "Kafka connector is missing" in str(kafka.kafka_failure(failed.value, TOPIC))
 
 
 def of_values(spark, *values: str | bytes | None) -> list[dict]:
@@ -165,7 +193,7 @@ def run(name: str, jars: str, servers: str, work: Path) -> subprocess.CompletedP
     quick = "-XX:TieredStopAtLevel=1"  # these JVMs do not live long enough to be compiled well
     environment = {**os.environ, "PYTHONPATH": path, kafka.JARS_VARIABLE: jars, "JAVA_TOOL_OPTIONS": quick}
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -231,9 +259,58 @@ def test_servers_that_do_not_answer_are_named(told):
     assert "127.0.0.1:1/posts: none of the servers answers" in told["no_server"][0]
 
 
-def test_killed_after_delivering_a_batch_nothing_is_lost_and_repeats_have_their_key(told, jars, servers):
-    resumed = run("deliver", jars, servers, told["work"])
-    assert resumed.returncode == 0, resumed.stdout[-3000:] + resumed.stderr[-6000:]
-    keys = json.loads((told["work"] / "deliver.json").read_text("utf-8"))["deliver"]
+@pytest.fixture(scope="module")
+def ran(told, jars, servers, tmp_path_factory):
+    """`tidings run`, from a topic to a topic: stopped in the middle, and run again to the end."""
+    state = tmp_path_factory.mktemp("run") / "state"
+    subscribe(state, "storm")
+    options = ("--deliver", f"kafka://{servers}/run_matches", "--max-posts-per-batch", "4")
+    posts = f"kafka://{servers}/run_posts"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(kafka.JARS_VARIABLE, jars)
+        with Run(posts, state, *options, "--trigger", "5 s", small=False) as first:
+            taken = [first.until_posts(4).posts]
+            seconds = first.stop()
+            taken[0] = first.figures.posts
+        with Run(posts, state, *options, "--once", small=False) as second:
+            assert second.ended() == 0, second.err
+            taken.append(second.figures.posts)
+    return {"state": state, "taken": taken, "seconds": seconds}
+
+
+@pytest.fixture(scope="module")
+def resumed(told, ran, jars, servers):
+    """What a second session has to tell, in the end."""
+    done = run("last", jars, servers, told["work"])
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+    return json.loads((told["work"] / "last.json").read_text("utf-8"))
+
+
+def test_a_run_from_topic_to_topic_stops_well_and_a_second_goes_on_where_it_stopped(ran):
+    first, second = ran["taken"]
+    assert ran["seconds"] < 10
+    assert 4 <= first < RUN_POSTS
+    assert first + second == RUN_POSTS
+
+
+def test_the_matches_of_both_runs_are_in_the_topic_once_each(resumed):
+    wanted = [f"1:p{at}" for at in range(RUN_POSTS - 2) if at % 2] + [f"1:run_posts-0-{RUN_POSTS - 1}"]
+    assert [key for key, _ in resumed["run_matches"]] == sorted(wanted)
+    assert resumed["run_matches"][0][1] == {
+        "subscription_id": 1,
+        "post_id": "p1",
+        "index_version": 1,
+        "text": "a storm",
+    }
+
+
+def test_a_run_keeps_messages_that_are_no_posts_aside(ran):
+    with open_store(ran["state"]) as store:
+        assert [(one.reason, one.excerpt) for one in store.rejected()] == [("the line cannot be read", "no json")]
+        assert store.sizes().matches == 0, "they were delivered elsewhere"
+
+
+def test_killed_after_delivering_a_batch_nothing_is_lost_and_repeats_have_their_key(resumed):
+    keys = resumed["deliver"]
     assert sorted(set(keys)) == sorted(f"1:{at}" for at in range(20))
     assert len(keys) == 24, "the batch that was delivered but not committed is delivered again, no other"

@@ -26,6 +26,12 @@ SCHEME = "kafka://"
 SCALA = "2.13"  # what every pyspark 4 is built with
 KAFKA_SETTINGS = {"spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_{SCALA}:{pyspark.__version__}"}
 JARS_VARIABLE = "TIDINGS_KAFKA_JARS"
+_ABSENT = "unresolved dependency: org.apache.spark#"  # what Ivy says, in Spark's log
+_NO_CONNECTOR = (
+    f"Maven Central has not given Spark's Kafka connector of version {pyspark.__version__} (it cannot be reached, or "
+    "does not have that version yet); fetch the four jars of an earlier one and name them in "
+    f"{JARS_VARIABLE}, as docs/kafka.md says."
+)
 CLIENT_PREFIX = "spark.tidings.kafka."
 
 MAX_VALUE_BYTES = 900_000  # brokers and producers refuse messages of more than 1 MB unless told otherwise
@@ -84,6 +90,19 @@ def kafka_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """What a session needs to speak Kafka: the connector from Maven Central, or the jars the user names."""
     jars = environ.get(JARS_VARIABLE, "").strip()
     return {"spark.jars": jars} if jars else dict(KAFKA_SETTINGS)
+
+
+def check_jars(environ: Mapping[str, str] = os.environ) -> None:
+    """InputError where a jar that the user names on this machine is not there: Spark would start without it."""
+    named = (jar.strip() for jar in environ.get(JARS_VARIABLE, "").split(","))
+    for jar in named:
+        if jar and ":" not in jar and not os.path.isfile(jar):
+            raise InputError(f"{jar}: there is no such file; correct {JARS_VARIABLE} (docs/kafka.md lists the jars).")
+
+
+def connector_missing(log: str) -> InputError | None:
+    """What to do about a session that did not start, if its log says that there was no connector for it."""
+    return InputError(_NO_CONNECTOR) if _ABSENT in log else None
 
 
 def read_kafka(spark: SparkSession, topic: KafkaTopic, max_posts_per_batch: int) -> DataFrame:

@@ -21,11 +21,19 @@ from tidings.index.manifest import PlanRecord
 from tidings.spark.checkpoint import check, open_batch, stream_id
 from tidings.spark.deliver import Delivery, ToKafka, ToParquet, ToStore
 from tidings.spark.failures import in_words
-from tidings.spark.kafka import SCHEME, kafka_failure, kafka_settings, parse_kafka_url, read_kafka
+from tidings.spark.kafka import (
+    SCHEME,
+    check_jars,
+    connector_missing,
+    kafka_failure,
+    kafka_settings,
+    parse_kafka_url,
+    read_kafka,
+)
 from tidings.spark.read import SETTINGS
 from tidings.spark.session import LOG_FILE, is_local, session
 from tidings.spark.source import first_look, read_folder
-from tidings.spark.stop import set_by_signals, stopped_afterwards
+from tidings.spark.stop import cancelled_when, ended_by_signals, set_by_signals, stopped_afterwards
 from tidings.spark.stream import Batches, Stopping
 from tidings.spark.taken import taken_files
 from tidings.spark.waiting import WaitingFiles
@@ -76,10 +84,11 @@ def run_stream(request: StreamRequest, say: Say) -> None:
     request.folder.mkdir(parents=True, exist_ok=True)
     stop = threading.Event()
     with ExitStack() as stack:
-        store = stack.enter_context(open_store(request.where))
-        stack.enter_context(store.hold_stream())
-        _check_checkpoint(request.folder / "checkpoint", store)
-        follower = _followed(request, store)
+        with ended_by_signals():
+            store = stack.enter_context(open_store(request.where))
+            stack.enter_context(store.hold_stream())
+            _check_checkpoint(request.folder / "checkpoint", store)
+            follower = _followed(request, store)
         stack.callback(follower.close)
         stack.enter_context(set_by_signals(stop))
         spark = stack.enter_context(_started(request))
@@ -170,13 +179,23 @@ def _source(
 ) -> tuple[DataFrame, Callable[[], int | None]] | None:
     """The posts as they come, and how many files wait; None when stopped before there is anything."""
     if request.posts.startswith(SCHEME):
-        return read_kafka(spark, parse_kafka_url(request.posts), request.max_posts_per_batch), lambda: None
+        return _topic(request, spark), lambda: None
     say(f"looking at the files in {request.posts}")
-    folder = first_look(spark, request.posts, request.folder / "source.json", stop.is_set)
+    folder = None
+    with cancelled_when(stop, spark):
+        folder = first_look(spark, request.posts, request.folder / "source.json", stop.is_set)
     if folder is None:
         return None
     waiting = WaitingFiles(folder.path, folder.format, request.folder / "checkpoint" / "sources" / "0")
     return read_folder(spark, folder, request.max_posts_per_batch, request.processed), waiting.count
+
+
+def _topic(request: StreamRequest, spark: SparkSession) -> DataFrame:
+    topic = parse_kafka_url(request.posts)
+    try:
+        return read_kafka(spark, topic, request.max_posts_per_batch)
+    except Exception as error:
+        raise kafka_failure(error, topic) or error from error
 
 
 def _delivery(request: StreamRequest, spark: SparkSession) -> Delivery:
@@ -271,6 +290,8 @@ def _forgiving(master: str | None) -> str:
 @contextmanager
 def _started(request: StreamRequest) -> Iterator[SparkSession]:
     with_kafka = request.posts.startswith(SCHEME) or request.deliver.startswith(SCHEME)
+    if with_kafka:
+        check_jars()
     settings = {**_STREAM_SETTINGS, **(kafka_settings() if with_kafka else {})}
     asked = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -278,8 +299,8 @@ def _started(request: StreamRequest) -> Iterator[SparkSession]:
     except TidingsError:
         raise
     except Exception as error:
-        hint = " (for Kafka it needs a connector: docs/kafka.md says how to give it one)" if with_kafka else ""
-        raise InputError(f"Spark could not be started{hint}; its log says why: {LOG_FILE}") from error
+        known = connector_missing(LOG_FILE.read_text("utf-8", "replace")) if with_kafka else None
+        raise known or InputError(f"Spark could not be started; its log says why: {LOG_FILE}") from error
     with stopped_afterwards(spark):
         for number, handler in asked.items():  # Spark and `stopped_afterwards` put theirs
             signal.signal(number, handler)

@@ -18,6 +18,7 @@ from tidings.spark.java import require_java
 
 LOG_FILE = Path(tempfile.gettempdir()) / f"tidings-spark-{os.getpid()}.log"
 
+_TROUBLE = (b"ERROR", b'Exception in thread "main"')  # the second where Spark did not even start
 _PATIENCE_S = 45.0  # executors come within ten seconds, on a crowded machine within thirty
 
 _SETTINGS = {
@@ -101,7 +102,7 @@ def _quiet() -> dict[str, str]:
 
 def _forget_empty_log() -> None:
     """Leave Spark's log behind only when it tells of an error."""
-    if LOG_FILE.exists() and b"ERROR" not in LOG_FILE.read_bytes():
+    if LOG_FILE.exists() and not any(sign in LOG_FILE.read_bytes() for sign in _TROUBLE):
         LOG_FILE.unlink()
 
 

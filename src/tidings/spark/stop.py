@@ -11,6 +11,8 @@ from types import FrameType
 from pyspark.sql import SparkSession
 
 _STOP_SECONDS = 30.0
+_LOOK_SECONDS = 0.1
+_GROUP = "tidings until stopped"
 
 
 @contextmanager
@@ -44,6 +46,45 @@ def set_by_signals(stop: threading.Event) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """SIGINT and SIGTERM end the program at once, and well: nothing has begun that would have to be finished."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(0)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def cancelled_when(stop: threading.Event, spark: SparkSession) -> Iterator[None]:
+    """Once `stop` is set, the Spark jobs begun in this block are cancelled, and the block is left without an error."""
+    left = threading.Event()
+    spark.sparkContext.setJobGroup(_GROUP, "tidings", interruptOnCancel=True)
+    thread = threading.Thread(target=_cancel, args=(stop, left, spark), daemon=True, name="tidings-cancel")
+    thread.start()
+    try:
+        yield
+    except Exception:
+        if not stop.is_set():
+            raise
+    finally:
+        left.set()
+        thread.join()
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+
+
+def _cancel(stop: threading.Event, left: threading.Event, spark: SparkSession) -> None:
+    while not left.wait(_LOOK_SECONDS):
+        if stop.is_set():  # again and again: one job may follow the other
+            spark.sparkContext.cancelJobGroup(_GROUP)
 
 
 def _stop(spark: SparkSession) -> None:
