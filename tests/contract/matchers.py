@@ -173,7 +173,7 @@ def _routed(index: Index, shards: Sequence, batches: Iterator[Batch], merge: boo
     router, merger = Router(index), Merger()
     schema = routed_schema(pa.int64(), index.manifest.terms, index.manifest.regions, with_places=True)
     for number, (first, batch, where) in enumerate(batches):
-        shares = router.route(batch, where)
+        shares = router.route(batch, where).shares
         ids = pa.array(range(first, first + len(batch)), pa.int64())
         for share in shares:
             routed = unpack(pa.py_buffer(pack(share, ids, where, schema)), schema)

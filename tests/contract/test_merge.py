@@ -114,7 +114,7 @@ def test_a_hot_word_leads_each_post_to_one_of_its_matchers(tmp_path):
     said = [ScanPost(f"rain w{n % 40}") for n in range(200)]
     index, _ = create_index(tmp_path / "index", table(["rain"]), PlanRecord("salb+", 8, 1), learner("salb+", said, 8))
     received = index.receiver().receive(pa.array([post.text for post in posts]))
-    shares = Router(index).route(received, np.full((len(posts), 2), np.nan))
+    shares = Router(index).route(received, np.full((len(posts), 2), np.nan)).shares
     loads = [len(share.posts) for share in shares]
     assert sum(loads) == len(posts)
     assert len(loads) > 2

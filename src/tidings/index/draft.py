@@ -76,6 +76,7 @@ class Draft:
             "leads": leads.leads,
             "companions": leads.companions,
             "wordless": leads.wordless,
+            "lead_counts": leads.counts,
             "words": share.words,
             "phrase_words": share.phrase_words,
             "split": share.split,

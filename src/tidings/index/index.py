@@ -94,7 +94,8 @@ class Index:
         if record.removed:
             removed = np.zeros(len(segment), np.uint8)
             removed[files.load_array(self.folder / record.removed)] = 1
-        leads = Leads(*(files.load_array(folder / f"{name}.npy") for name in ("leads", "companions", "wordless")))
+        names = ("leads", "companions", "wordless", "lead_counts")
+        leads = Leads(*(files.load_array(folder / f"{name}.npy") for name in names))
         extra = (files.load_array(folder / f"{name}.npy") for name in ("words", "phrase_words", "split", "shared"))
         return LiveSegment(segment, removed, leads, *extra)
 

@@ -29,22 +29,26 @@ _NONE = np.zeros(0, np.uint32)
 
 @dataclass(frozen=True, slots=True)
 class Leads:
-    """The leads of a shard, ascending; the signature of the companions of each; that of what regions alone lead to."""
+    """The leads of a shard, ascending; the signature of the companions of each; that of what regions alone lead to.
+
+    `counts` says to how many conjunctions each leads.
+    """
 
     leads: NDArray[np.uint32]
     companions: NDArray[np.uint64]
     wordless: NDArray[np.uint64]
+    counts: NDArray[np.uint32]
 
     @classmethod
     def of(cls, conjunctions: Conjunctions, split: NDArray[np.uint32] = _NONE) -> Leads:
         """`split` are the hot words that have several versions, ascending."""
         own = lead_terms(conjunctions, split)
-        leads = np.unique(own[own > 0])
+        leads, counts = np.unique(own[own > 0], return_counts=True)
         companions, wordless = np.zeros((len(leads), WORDS), np.uint64), np.zeros((1, WORDS), np.uint64)
         rows = np.searchsorted(leads, own).astype(np.uint32)
         programs = _signatures(conjunctions.programs)
         _sign(conjunctions.terms, conjunctions.starts, own, rows, conjunctions.program, programs, companions, wordless)
-        return cls(leads, companions, wordless)
+        return cls(leads, companions, wordless, counts.astype(np.uint32))
 
 
 def lead_terms(conjunctions: Conjunctions, split: NDArray[np.uint32] = _NONE) -> NDArray[np.uint32]:

@@ -16,9 +16,11 @@ from tidings.jit import inlined, kernel, read, write
 from tidings.partition.words.versions import version_of
 from tidings.receive.marks import lowest_bit
 from tidings.receive.receiver import Received
+from tidings.route.shed import Shed, Withheld, withhold
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
+_SHED_NOTHING = Shed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,14 @@ class Share:
     posts: NDArray[np.uint32]
     terms: NDArray[np.uint32]
     starts: NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """The shares of a batch, and what was withheld from matchers; None where nothing is shed."""
+
+    shares: list[Share]
+    withheld: Withheld | None
 
 
 class Router:
@@ -42,6 +52,7 @@ class Router:
         self._matters = np.zeros((index.manifest.terms + 1, self._width), np.uint64)
         self._companions = np.zeros((index.manifest.terms + 1, lead.WORDS), np.uint64)
         self._always = np.zeros((self.matchers, lead.WORDS), np.uint64)  # needed by what a position leads to
+        self._worth = np.zeros(index.manifest.terms + 1, np.uint32)  # to how many subscriptions a lead leads
         self._is_split = np.zeros(index.manifest.terms + 1, np.uint8)
         self._gaps_after = index.phrase_terms()
         for matcher in range(self.matchers):
@@ -52,6 +63,7 @@ class Router:
         self._lead(self._of_term, live.leads.leads, matcher)
         self._lead(self._matters, live.words, matcher)
         self._is_split[live.split] = 1
+        self._worth[live.leads.leads] += live.leads.counts
         self._companions[live.leads.leads] |= live.leads.companions
         self._always[matcher] |= live.leads.wordless[0]
         if len(live.segment.cell_start):
@@ -66,14 +78,16 @@ class Router:
     def _lead(table: NDArray[np.uint64], places: NDArray[np.integer], matcher: int) -> None:
         table[places, matcher // 64] |= np.uint64(1 << (matcher % 64))
 
-    def route(self, received: Received, positions: NDArray[np.float64]) -> list[Share]:
-        """The share of every matcher that must see anything of a batch."""
+    def route(self, received: Received, positions: NDArray[np.float64], shed: Shed = _SHED_NOTHING) -> Routed:
+        """The share of every matcher that is sent anything of a batch, and what was withheld from whom."""
         bits = np.zeros((len(received), self._width), np.uint64)
-        room = np.zeros((2, self.matchers + 1), np.uint64)
         posts = (received.terms, received.bounds)
         active = np.empty(len(received.terms), np.uint32)
         leads = (self._of_term, self._is_split, self._of_cell, self._companions)
-        _route(*posts, positions.ravel(), *leads, active, bits, room)
+        _route(*posts, positions.ravel(), *leads, active, bits)
+        withheld = self._withhold(shed, active, received.bounds, bits) if shed.is_on else None
+        room = np.zeros((2, self.matchers + 1), np.uint64)
+        _count_room(received.bounds, bits, room)
         places = np.concatenate([np.zeros((2, 1), np.uint64), np.cumsum(room, axis=1, dtype=np.uint64)], axis=1)
         dealt = np.empty((2, int(places[0, -1])), np.uint32)
         terms = np.empty(int(places[1, -1]), np.uint32)
@@ -81,7 +95,14 @@ class Router:
         needed = self._always.copy()
         leading = (active, bits, self._of_term, self._companions, self._always, self._matters, self._gaps_after)
         _deal(*posts, *leading, needed, ends, dealt, terms)
-        return [self._share(matcher, places, ends, dealt, terms) for matcher in np.flatnonzero(room[0]).tolist()]
+        shares = [self._share(matcher, places, ends, dealt, terms) for matcher in np.flatnonzero(room[0]).tolist()]
+        return Routed(shares, withheld)
+
+    def _withhold(
+        self, shed: Shed, active: NDArray[np.uint32], bounds: NDArray[np.uint32], bits: NDArray[np.uint64]
+    ) -> Withheld:
+        worth = self._worth if shed.policy == "subscription" else np.ones_like(self._worth)
+        return withhold(shed, active, bounds, self._of_term, worth, bits)
 
     @staticmethod
     def _share(
@@ -151,10 +172,9 @@ def _one_version(of_term, term, post, bits):  # type: ignore[no-untyped-def]
     read(uint64, 2),
     write(uint32),
     write(uint64, 2),
-    write(uint64, 2),
 )
-def _route(terms, bounds, positions, of_term, is_split, of_cell, companions, active, bits, room):  # type: ignore[no-untyped-def]
-    """Collect the matchers of every post; count, for every matcher, its posts and the most terms they can have.
+def _route(terms, bounds, positions, of_term, is_split, of_cell, companions, active, bits):  # type: ignore[no-untyped-def]
+    """Collect the matchers of every post.
 
     `active` gets the leads of every post that are in company, from where its terms begin, with a 0 behind them.
     """
@@ -180,12 +200,19 @@ def _route(terms, bounds, positions, of_term, is_split, of_cell, companions, act
             cell = cell_at(lon, lat)
             for word in range(width):
                 bits[post, word] |= of_cell[cell, word] | of_cell[uint64(EVERYWHERE), word]
-        for word in range(width):
+
+
+@kernel(types.void, read(uint32, 2), read(uint64, 2), write(uint64, 2))
+def _count_room(bounds, bits, room):  # type: ignore[no-untyped-def]
+    """Count, for every matcher, its posts and the most terms they can have."""
+    for post in range(uint64(bounds.shape[0])):
+        length = uint64(bounds[post, _ONE]) - uint64(bounds[post, _ZERO])
+        for word in range(uint64(bits.shape[1])):
             left = bits[post, word]
             while left != 0:
                 matcher = word * uint64(64) + lowest_bit(left)
                 room[_ZERO, matcher] += _ONE
-                room[_ONE, matcher] += end - start
+                room[_ONE, matcher] += length
                 left &= left - _ONE
 
 

@@ -76,7 +76,7 @@ def route(ref: IndexRef, routed: pa.Schema) -> Stage:
         opened = open_index(ref)
         for number, batch in enumerate(batches, _first_batch_number()):
             received, where = opened.receive(batch)
-            shares = opened.router.route(received, where)
+            shares = opened.router.route(received, where).shares
             blobs = [pack(share, batch.column("id"), where, routed) for share in shares]
             matchers = pa.array([share.matcher for share in shares], pa.int32())
             yield _rows(matcher=matchers, **_labels([number] * len(shares), len(shares)), blob=blobs)
