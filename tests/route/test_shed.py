@@ -59,7 +59,6 @@ def test_a_post_goes_to_the_matchers_it_is_worth_most_to(posts, matcher_of, wort
     assert [{m for m in range(64) if int(row[0]) >> m & 1} for row in bits] == kept
     gone = [{m for m in range(64) if int(row[0]) >> m & 1} - left for row, left in zip(before, kept, strict=True)]
     assert withheld.by_matcher[:MATCHERS].tolist() == [sum(m in one for one in gone) for m in range(MATCHERS)]
-    pairs = list(zip(posts, gone, strict=True))
     by_lead = [
         sum(lead in post and matcher_of[lead] in one for post, one in zip(posts, gone, strict=True))
         for lead in range(10)
