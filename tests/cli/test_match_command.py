@@ -214,6 +214,7 @@ def test_files_that_cannot_be_used_are_named(folder, results, name, sentence):
     result = results[name]
     assert (result.code, result.out) == (2, "")
     assert sentence in result.err
+    assert "damaged and" not in sentence or "; put a whole one in its place, or leave it out." in result.err
     assert not list(folder.glob(f"{name}.csv*"))
 
 

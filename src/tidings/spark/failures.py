@@ -16,11 +16,15 @@ _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
 _NO_MODULE = re.compile(r"Error from python worker:\s+.*No module named '?([\w.]+)|ModuleNotFoundError: .*'(tidings)")
 _OTHER_PYTHON = re.compile(r"Python in worker has (?:a )?different version[:\s]+(\d[\d.]*).*?driver[:\s]+(\d[\d.]*\d)")
 _HOW = "or set PYSPARK_PYTHON to the path of one there that has it (docs/deploy.md)."
+_INSTEAD = "put a whole one in its place, or leave it out"
 _CAUSE = re.compile(r"^[\w.$]*?(\w+(?:Exception|Error))(?:: (.*))?$")
 
 
-def in_words(error: BaseException, out: Path) -> TidingsError | None:
-    """The error as one of ours, with its sentence; None when nothing better can be said than what it says itself."""
+def in_words(error: BaseException, out: Path, instead: str = _INSTEAD) -> TidingsError | None:
+    """The error as one of ours, with its sentence; None when nothing better can be said than what it says itself.
+
+    `instead` is what to do about a file of posts that is damaged.
+    """
     told = list(_messages(error))
     everything = "\n".join(told)
     if any(sign in everything for sign in _NO_SPACE):
@@ -32,7 +36,8 @@ def in_words(error: BaseException, out: Path) -> TidingsError | None:
         return known
     if unreadable := _UNREADABLE.search(everything):
         reason = _innermost(told)
-        return InputError(f"/{unquote(unreadable[1]).lstrip('/')}: this file is damaged and cannot be read ({reason}).")
+        file = f"/{unquote(unreadable[1]).lstrip('/')}"
+        return InputError(f"{file}: this file is damaged and cannot be read ({reason}); {instead}.")
     if "OutOfMemoryError" in everything or "Java heap space" in everything:
         return TidingsError("Spark ran out of memory; run fewer at a time: --master 'local[1]', or smaller files.")
     return None

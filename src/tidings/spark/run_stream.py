@@ -32,7 +32,7 @@ from tidings.spark.kafka import (
 )
 from tidings.spark.read import SETTINGS
 from tidings.spark.session import LOG_FILE, is_local, session
-from tidings.spark.source import first_look, read_folder
+from tidings.spark.source import Folder, first_look, read_folder
 from tidings.spark.stop import cancelled_when, ended_by_signals, set_by_signals, stopped_afterwards
 from tidings.spark.stream import Batches, Stopping
 from tidings.spark.taken import taken_files
@@ -45,6 +45,7 @@ _POLL_S = 0.1
 _FINISH_S = 8.0  # a batch that takes longer is given up; it is run again, whole, at the next start
 _TIDY_S = 30.0
 _LAST_WORD_S = 2.0  # Spark tells of a batch a little after it has ended
+_INSTEAD = "put a whole one in its place, or an empty one to go on without it"
 _DEFAULT_RETENTION = Retention()
 _STREAM_SETTINGS = {
     **SETTINGS,
@@ -183,11 +184,20 @@ def _source(
     say(f"looking at the files in {request.posts}")
     folder = None
     with cancelled_when(stop, spark):
-        folder = first_look(spark, request.posts, request.folder / "source.json", stop.is_set)
+        folder = _look(request, spark, stop)
     if folder is None:
         return None
     waiting = WaitingFiles(folder.path, folder.format, request.folder / "checkpoint" / "sources" / "0")
     return read_folder(spark, folder, request.max_posts_per_batch, request.processed), waiting.count
+
+
+def _look(request: StreamRequest, spark: SparkSession, stop: threading.Event) -> Folder | None:
+    try:
+        return first_look(spark, request.posts, request.folder / "source.json", stop.is_set)
+    except TidingsError:
+        raise
+    except Exception as error:
+        raise in_words(error, request.folder, _INSTEAD) or error from error
 
 
 def _topic(request: StreamRequest, spark: SparkSession) -> DataFrame:
@@ -246,7 +256,7 @@ def _raise_failure(query: StreamingQuery) -> None:
 
 def _failed(error: Exception, request: StreamRequest, watch: Watch) -> TidingsError:
     """What ended the stream, in one sentence where there is one."""
-    known: TidingsError | None = error if isinstance(error, TidingsError) else in_words(error, request.folder)
+    known = error if isinstance(error, TidingsError) else in_words(error, request.folder, _INSTEAD)
     if known is None and request.posts.startswith(SCHEME):
         known = kafka_failure(error, parse_kafka_url(request.posts))
     said = (str(error).strip() or type(error).__name__).splitlines()[0][:500]

@@ -79,8 +79,11 @@ def _first_file(folder: Path) -> PostFiles | None:
         if any(not path.name.startswith((".", "_")) for path in folder.rglob("*") if path.is_file()):
             raise
         return None
-    one = replace(found, files=found.files[:1], headers=found.headers[:1], base=None)
-    return one if one.files[0].stat().st_size else None
+    full = next((place for place, file in enumerate(found.files) if file.stat().st_size), None)
+    if full is None:
+        return None
+    chosen = slice(full, full + 1)
+    return replace(found, files=found.files[chosen], headers=found.headers[chosen], base=None)
 
 
 def _look(spark: SparkSession, folder: Path, first: PostFiles) -> Folder:

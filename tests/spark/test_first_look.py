@@ -1,0 +1,36 @@
+"""The first look of a stream at its files: what it takes from them, and what it says of those it cannot read."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tidings.errors import InputError
+from tidings.spark.run_stream import StreamRequest, _look
+from tidings.spark.source import _first_file, first_look
+
+
+def test_the_first_file_that_holds_anything_is_looked_at(spark, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.jsonl").touch()
+    assert _first_file(folder) is None
+    (folder / "b.jsonl").write_text('{"id": 7, "text": "storm"}\n')
+    look = first_look(spark, str(folder), tmp_path / "source.json", lambda: False)
+    assert look is not None
+    assert look.schema["id"].dataType.simpleString() == "bigint"
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.json.gz"])
+def test_a_file_that_is_not_packed_as_its_name_says_is_named_with_the_way_out(spark, tmp_path, name):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / name).write_text("this is no gzip\n")
+    request = StreamRequest(posts=str(folder), where=str(tmp_path), folder=tmp_path)
+    with pytest.raises(InputError) as refused:
+        _look(request, spark, threading.Event())
+    assert str(refused.value) == (
+        f"{folder / name}: this file is damaged and cannot be read (not a gzip file); "
+        "put a whole one in its place, or an empty one to go on without it."
+    )
