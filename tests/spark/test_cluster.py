@@ -76,10 +76,17 @@ def expected(posts) -> set[tuple[int, int]]:
     return {(subscription + 1, posts["id"][post].as_py()) for subscription, post in found}
 
 
-def test_a_stream_on_a_cluster_stores_what_the_scan_finds(cluster, expected):
-    state = cluster.shared / "state"
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("state", ()),
+        pytest.param("partitioned", ("--plan", "partitioned", "--matchers", "3"), marks=pytest.mark.long),
+    ],
+)
+def test_a_stream_on_a_cluster_stores_what_the_scan_finds(cluster, expected, name, options):
+    state = cluster.shared / name
     subscribe(state, *QUERIES)
-    said = cluster.tidings("run", "--posts", cluster.shared / "posts", "--state", state, "--once")
+    said = cluster.tidings("run", "--posts", cluster.shared / "posts", "--state", state, "--once", *options)
     assert stored(state) == expected, said
     executors = [list(cluster.folder.glob(f"work-{number}/app-*/*/stderr")) for number in range(2)]
     assert all(executors), "each worker had an executor"
@@ -87,11 +94,10 @@ def test_a_stream_on_a_cluster_stores_what_the_scan_finds(cluster, expected):
 
 
 def test_executors_work_on_copies_of_the_index(cluster):
-    index = cluster.shared / "state" / "index"
-    names = {path.parent.name for path in index.glob("segment-*/*.npy")}
+    names = {path.parent.name for path in cluster.shared.glob("*/index/segment-*/*.npy")}
     copied = {path.parent.name.rpartition("-")[0] for path in cluster.cache.glob("entries-*/segment-*/*.npy")}
     assert copied == names
-    assert not (index / "met").exists(), "nor do they write into the shared directory"
+    assert not list(cluster.shared.glob("*/index/met")), "nor do they write into the shared directory"
 
 
 @pytest.mark.long

@@ -73,12 +73,12 @@ def wanted(rows: Sequence[dict], queries: Iterable[str], first: int = 1) -> Pair
     return {(subscription + first, rows[post]["id"]) for subscription, post in found}
 
 
-def subscribe(state: Path, *queries: str) -> list[int]:
+def subscribe(state: Path | str, *queries: str) -> list[int]:
     with open_store(state) as store:
         return list(store.subscribe_many([(query,) for query in queries]))
 
 
-def stored(state: Path) -> Pairs:
+def stored(state: Path | str) -> Pairs:
     """The matches in the store; fails where one is there twice or where a cursor does not grow."""
     found: list[tuple[int, int]] = []
     with open_store(state) as store:
@@ -99,16 +99,18 @@ class Run:
 
     def __init__(
         self,
-        feed: Path,
-        state: Path,
+        feed: Path | str,
+        state: Path | str,
         *options: str,
         crash: str = "",
         command: Sequence[str] = TIDINGS,
         small: bool = True,
+        work: Path | None = None,
     ) -> None:
         sizes = ("--max-posts-per-batch", "1") if small else ()  # a file a batch
-        given = [*command, "run", "--posts", str(feed), "--state", str(state), *sizes, "--trigger", "100 ms", *options]
-        self.state = state
+        places = ["--state", str(state), *(("--work", str(work)) if work else ())]
+        given = [*command, "run", "--posts", str(feed), *places, *sizes, "--trigger", "100 ms", *options]
+        self.work = work or Path(state)
         self.process = subprocess.Popen(
             given,
             env={**environment(), VARIABLE: crash},
@@ -159,7 +161,7 @@ class Run:
     @property
     def figures(self) -> StreamFigures | None:
         """What this run tells of itself; None before it does."""
-        told = load_figures(self.state)
+        told = load_figures(self.work)
         return told if told is not None and told.pid == self.process.pid else None
 
     def ended(self, seconds: float = SECONDS) -> int:
@@ -187,9 +189,11 @@ def _read(pipe: Iterable[str], lines: list[str]) -> None:
         lines.append(line)  # noqa: PERF402 - each as it comes
 
 
-def run_once(feed: Path, state: Path, *options: str, crash: str = "", small: bool = True) -> Run:
+def run_once(
+    feed: Path, state: Path | str, *options: str, crash: str = "", small: bool = True, work: Path | None = None
+) -> Run:
     """Take what is there, to the end (or to the crash)."""
-    with Run(feed, state, "--once", *options, crash=crash, small=small) as run:
+    with Run(feed, state, "--once", *options, crash=crash, small=small, work=work) as run:
         run.ended()
     return run
 

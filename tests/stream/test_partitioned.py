@@ -1,26 +1,39 @@
-"""A stream whose index is shared out over matchers: the same matches, every post counted once, each matcher's load."""
+"""A stream whose index is shared out over matchers: the same matches, every post counted once, each matcher's load.
+
+Its state is in PostgreSQL where there is one: the only stream of the tests that has it there.
+"""
 
 from __future__ import annotations
 
 import pytest
 from tests.stream.running import QUERIES, Feed, run_once, stored, subscribe, wanted
 
+from tidings.lab.postgres import binaries, postgres
 from tidings.watch.figures import load_figures
 
 MATCHERS = 3
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory):
+def state(tmp_path_factory):
+    if binaries() is None:
+        yield str(tmp_path_factory.mktemp("store"))
+    else:
+        with postgres() as url:
+            yield url
+
+
+@pytest.fixture(scope="module")
+def ended(state, tmp_path_factory):
     """A stream that took three files, one of them with a row that cannot be used."""
     folder = tmp_path_factory.mktemp("partitioned")
-    feed = Feed(folder / "in", posts_a_file=100)
-    subscribe(folder / "state", *QUERIES)
+    feed, work = Feed(folder / "in", posts_a_file=100), folder / "work"
+    subscribe(state, *QUERIES)
     feed.put(2)
     feed.put_text("bad.jsonl", "neither JSON\nnor useful\n")
-    run = run_once(feed.folder, folder / "state", "--plan", "partitioned", "--matchers", str(MATCHERS))
+    run = run_once(feed.folder, state, "--plan", "partitioned", "--matchers", str(MATCHERS), work=work)
     assert run.process.returncode == 0, run.err
-    return folder / "state", feed, load_figures(folder / "state")
+    return state, feed, load_figures(work)
 
 
 def test_it_stores_what_the_scan_finds(ended):
