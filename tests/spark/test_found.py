@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.stream.running import QUERIES, Feed, stored, subscribe, wanted
 
+from tidings.errors import InputError
 from tidings.index.follow import Follower
 from tidings.spark import deliver, found
 from tidings.spark.deliver import ToParquet, ToStore
@@ -53,6 +54,12 @@ def test_through_files_comes_what_comes_through_memory_and_the_files_go(rows, tm
         assert told(parts) == told(whole) == told(parts)
         assert len(told(parts)[0]) == 10
     assert not spool.exists()
+
+
+def test_rows_that_were_written_and_cannot_be_seen_are_an_error(rows, tmp_path, monkeypatch):
+    monkeypatch.setattr(found, "_files", lambda spool: [])
+    with pytest.raises(InputError, match="wrote 15 rows there, of which 0 are to be seen"), in_parts(rows, tmp_path):
+        pass
 
 
 def test_large_is_what_the_files_hold_together_once_unpacked(tmp_path, monkeypatch):

@@ -11,8 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
 
+from tidings.errors import InputError
 from tidings.model import POST_FIELDS
 from tidings.store import Found
 
@@ -45,17 +47,42 @@ def in_parts(found: DataFrame, spool: Path | None) -> Iterator[Parts]:
         table = found.toArrow()
         yield Parts(lambda: [table])
         return
-    shutil.rmtree(spool, ignore_errors=True)  # of a run that was killed
+    forget(spool)
     try:
-        found.write.parquet(os.path.abspath(spool))
+        _write(found, spool)
         yield Parts(lambda: _spooled(spool))
     finally:
-        shutil.rmtree(spool, ignore_errors=True)
+        forget(spool)
+
+
+def forget(spool: Path) -> None:
+    """Remove what a run has left there that was killed."""
+    shutil.rmtree(spool, ignore_errors=True)
+
+
+def _write(found: DataFrame, spool: Path) -> None:
+    """Rows that executors wrote and we do not see (their disk is another, or a share that lags) are an error."""
+    written = Observation()
+    counted = found.observe(written, F.count(F.lit(1)).alias("rows"))
+    counted.write.parquet(os.path.abspath(spool))
+    if (rows := written.get["rows"]) != (seen := _rows(spool)):
+        raise InputError(
+            f"{spool}: executors wrote {rows:,} rows there, of which {seen:,} are to be seen; the state must lie in a "
+            "directory that is the same for all machines (docs/deploy.md)."
+        )
+
+
+def _rows(spool: Path) -> int:
+    return sum(pq.read_metadata(file).num_rows for file in _files(spool))
+
+
+def _files(spool: Path) -> list[Path]:
+    return sorted(spool.glob("part-*.parquet"))
 
 
 def _spooled(spool: Path) -> Iterator[pa.Table]:
     """In the order in which the posts came."""
-    for file in sorted(spool.glob("part-*.parquet")):
+    for file in _files(spool):
         rows: list[pa.RecordBatch] = []
         with pq.ParquetFile(file) as opened:
             for batch in opened.iter_batches(_ROWS_AT_ONCE):
