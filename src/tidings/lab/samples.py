@@ -100,6 +100,8 @@ def processes(pid: int) -> dict[str, Any]:
         for process in (driver, *driver.children(recursive=True)):
             with suppress(psutil.Error):
                 role, memory = _role(process, pid), process.memory_info()
+                if role is None:
+                    continue
                 found["cpu_s"] += sum(process.cpu_times()[:4])  # also of its children that have ended
                 found[f"{role}_mb"] += _megabytes(memory.rss)
                 found[f"{role}_private_mb"] += _megabytes(memory.rss - memory.shared)
@@ -107,8 +109,13 @@ def processes(pid: int) -> dict[str, Any]:
     return {name: round(value, 1) for name, value in found.items()}
 
 
-def _role(process: Any, driver: int) -> str:
-    return "driver" if process.pid == driver else "jvm" if process.name() == "java" else "workers"
+def _role(process: Any, driver: int) -> str | None:
+    """What the JVM starts for a moment (it then has the JVM's memory too) has no role."""
+    if process.pid == driver:
+        return "driver"
+    if process.ppid() == driver:
+        return "jvm"
+    return "workers" if process.name().startswith("python") else None
 
 
 def _of_figures(figures: StreamFigures | None, put_posts: int) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from tidings.index.manifest import PlanRecord
 from tidings.spark.checkpoint import check, open_batch, stream_id
 from tidings.spark.deliver import Delivery, ToKafka, ToParquet, ToStore
 from tidings.spark.failures import in_words
+from tidings.spark.found import forget
 from tidings.spark.kafka import (
     SCHEME,
     check_jars,
@@ -50,6 +51,9 @@ _DEFAULT_RETENTION = Retention()
 _STREAM_SETTINGS = {
     **SETTINGS,
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # else times beyond the year 2262 come back as others
+    # The one Spark takes for local files starts processes (readlink, chmod) for all it writes, eight and more a batch.
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
+    "FileSystemBasedCheckpointFileManager",
     "spark.sql.streaming.minBatchesToRetain": "20",  # what a checkpoint keeps of the past
     "spark.sql.streaming.fileSource.log.compactInterval": "20",
     "spark.sql.streaming.fileSource.log.cleanupDelay": "60000",
@@ -138,13 +142,14 @@ def _run(
     if source is None:
         return
     posts, waiting = source
+    forget(spool := request.folder / "found")
     batches = Batches(
         store,
         follower,
         _delivery(request, spark),
         lambda: stream_id(checkpoint),
         lambda batch: taken_files(checkpoint, batch),
-        request.folder / "found",
+        spool,
         pin_anew=request.pin_anew,
     )
     watch = Watch(
