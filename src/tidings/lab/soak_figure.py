@@ -12,6 +12,7 @@ from tidings.lab.style import FLOOR, INK, OTHERS, OURS, QUIET, STYLE, pyplot
 
 Line = tuple[str, Sequence[float | None]]
 _COLOURS = (OURS, "#d9480f", QUIET, "#862e9c", INK)
+_MEMORY = {"jvm_mb": "JVM", "workers_mb": "Python workers", "driver_mb": "driver (Python)"}
 
 
 def draw_soak(run: Record, path: Path) -> Path:
@@ -36,7 +37,7 @@ def panels(seen: Mapping[str, Any]) -> dict[str, list[Line]]:
     """What is drawn into each panel."""
     disk = seen["disk_mb"]
     return {
-        "resident memory, MB": [(name, seen[f"{name}_mb"]) for name in ("jvm", "workers", "driver")],
+        "resident memory, MB": [(label, seen[name]) for name, label in _MEMORY.items()],
         "segments of the index": [("segments", seen["segments"])],
         "batch time, ms": [("slowest", seen["batch_ms_most"]), ("median", seen["batch_ms"])],
         "from arrival to stored match, ms": [("longest", seen["latency_ms_most"]), ("median", seen["latency_ms"])],
@@ -58,7 +59,7 @@ def _draw(axes: Any, title: str, minutes: Sequence[float], lines: Sequence[Line]
         pale = name in ("slowest", "longest")
         colour = OTHERS if pale else next(colours)
         known = [float("nan") if value is None else value for value in values]
-        axes.plot(minutes, known, color=colour, linewidth=0.8 if pale else 1.6, label=name)
+        axes.plot(minutes, known, color=colour, linewidth=0.7 if pale else 1.3, label=name)
     if len(lines) > 1:
         axes.legend(frameon=False, fontsize=9, ncols=3, loc="best", handlelength=1.2)
     axes.set_ylim(bottom=0)
