@@ -176,7 +176,7 @@ def _routed(index: Index, shards: Sequence, batches: Iterator[Batch], merge: boo
         shares = router.route(batch, where).shares
         ids = pa.array(range(first, first + len(batch)), pa.int64())
         for share in shares:
-            routed = unpack(pa.py_buffer(pack(share, ids, where, schema)), schema)
+            routed = unpack(pack(share, ids, where, schema), schema)
             answer = _answer(index, share.matcher, shards[share.matcher], routed)
             if merge and index.manifest.shared:
                 yield from _pairs(merger.take(number, len(shares), answer))

@@ -33,7 +33,7 @@ def routed_schema(id_type: pa.DataType, terms: int, with_positions: bool, with_p
     return pa.schema([*fields, ("lon", pa.float64()), ("lat", pa.float64())] if with_positions else fields)
 
 
-def pack(share: Share, ids: pa.Array, positions: NDArray[np.float64], schema: pa.Schema) -> bytes:
+def pack(share: Share, ids: pa.Array, positions: NDArray[np.float64], schema: pa.Schema) -> pa.Buffer:
     """A matcher's share of a batch as bytes."""
     posts = pa.array(share.posts)
     values = pa.array(share.terms.astype(schema.field("terms").type.value_type.to_pandas_dtype()))
@@ -41,7 +41,7 @@ def pack(share: Share, ids: pa.Array, positions: NDArray[np.float64], schema: pa
     columns = {"post_id": ids.take(posts), "terms": terms, "post": posts}
     if "lon" in schema.names:
         columns |= {"lon": pa.array(positions[share.posts, 0]), "lat": pa.array(positions[share.posts, 1])}
-    return bytes(pa.record_batch([columns[name] for name in schema.names], schema=schema).serialize())
+    return pa.record_batch([columns[name] for name in schema.names], schema=schema).serialize()
 
 
 def unpack(blob: pa.Buffer, schema: pa.Schema) -> RoutedPosts:

@@ -79,7 +79,7 @@ def route(ref: IndexRef, routed: pa.Schema) -> Stage:
             shares = opened.router.route(received, where).shares
             blobs = [pack(share, batch.column("id"), where, routed) for share in shares]
             matchers = pa.array([share.matcher for share in shares], pa.int32())
-            yield _rows(matcher=matchers, **_labels([number] * len(shares), len(shares)), blob=blobs)
+            yield _rows(blobs, matcher=matchers, **_labels([number] * len(shares), len(shares)))
         opened.keep_warm()
 
     return stage
@@ -111,7 +111,7 @@ def find_in_shard(ref: IndexRef, routed: pa.Schema, hits: pa.Schema) -> Stage:
                 tables.append(pa.record_batch(columns, schema=hits))
             whole = pa.Table.from_batches(tables, hits).combine_chunks()
             batch = whole.to_batches()[0] if len(whole) else pa.RecordBatch.from_pylist([], hits)
-            yield _rows(**_labels([number], sent), blob=[bytes(batch.serialize())])
+            yield _rows([batch.serialize()], **_labels([number], sent))
 
     return stage
 
@@ -155,8 +155,12 @@ def _labels(numbers: list[int], sent: int) -> dict[str, pa.Array]:
     return {"batch": pa.array(numbers, pa.int64()), "sent": pa.array([sent] * len(numbers), pa.int32())}
 
 
-def _rows(blob: list[bytes], **columns: pa.Array) -> pa.RecordBatch:
-    return pa.record_batch({**columns, "blob": pa.array(blob, pa.binary())})
+def _rows(blobs: list[pa.Buffer], **columns: pa.Array) -> pa.RecordBatch:
+    """Labels and blobs side by side; every blob is copied once."""
+    ends = np.cumsum([0, *(blob.size for blob in blobs)], dtype=np.int32)
+    whole = pa.py_buffer(b"".join(blobs))
+    column = pa.Array.from_buffers(pa.binary(), len(blobs), [None, pa.py_buffer(ends), whole])
+    return pa.record_batch({**columns, "blob": column})
 
 
 def _each(batches: Batches) -> Iterator[tuple[Any, ...]]:
