@@ -45,7 +45,8 @@ def bars(parts: dict[str, Any]) -> list[Bar]:
     spine = list(_of_spine(parts["spine"])) if "spine" in parts else []
     kernels = list(_of_kernels(parts["kernels"])) if "kernels" in parts else []
     stream = list(_of_stream(parts["stream"])) if "stream" in parts else []
-    return spine + kernels + stream + (list(_of_soak(parts["soak"])) if "soak" in parts else [])
+    plans = list(_of_plans(parts["plans"])) if "plans" in parts else []
+    return spine + kernels + plans + stream + (list(_of_soak(parts["soak"])) if "soak" in parts else [])
 
 
 def _of_spine(spine: dict[str, Any]) -> Iterator[Bar]:
@@ -80,6 +81,24 @@ def _of_kernels(kernels: dict[str, Any]) -> Iterator[Bar]:
     for one in kernels["from_strings"]:
         name = f"seconds to compile {one['subscriptions']:,} from strings"
         yield Bar(name, one["best_seconds"], 30, at_least=False)
+
+
+def _of_plans(plans: dict[str, Any]) -> Iterator[Bar]:
+    limits = {64: 2.0, 256: 4.0}
+    for one in plans["learning"]:
+        if one["matchers"] in limits:
+            name = f"plans: seconds in which {one['algorithm']} learns {one['posts']:,} posts for {one['matchers']}"
+            yield Bar(name, one["best_seconds"], limits[one["matchers"]], at_least=False)
+    for one in plans["routing"]:
+        yield Bar(f"plans: ns to route a post, words by {one['algorithm']}", one["best_ns"], 1000, at_least=False)
+    for matchers in sorted({one["matchers"] for one in plans["compared"]}):
+        reached = {one["algorithm"]: one["throughput"] for one in plans["compared"] if _is(one, matchers)}
+        ours = reached.pop("salb+")
+        yield Bar(f"plans: salb+ for {matchers}, times the best other plan", ours / max(reached.values()), 1)
+
+
+def _is(one: dict[str, Any], matchers: int) -> bool:
+    return bool(one["matchers"] == matchers and one["split"])
 
 
 def _of_stream(stream: dict[str, Any]) -> Iterator[Bar]:

@@ -1,6 +1,6 @@
 """``python -m tidings.lab.bench``: run the benchmarks, keep the raw results, draw them.
 
-Parts: `spine` (the contenders on Spark), `kernels` (one core), `growth` (1 K to 10 M subscriptions), `stream`,
+Parts: `spine` (the contenders on Spark), `kernels` (one core), `growth` (1 K to 10 M subscriptions), `plans`, `stream`,
 and, only when asked for, `soak` (the stream for an hour while subscriptions come and go).
 """
 
@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from tidings.errors import TidingsError
-from tidings.lab import figures, growth, kernels, record
+from tidings.lab import figures, growth, kernels, plans, record
 from tidings.lab.bars import bars
 from tidings.lab.datasets import REPOSITORY, Posts, Subscriptions, benchmark_subscriptions, load_posts
 from tidings.lab.draw import NumberedPosts
 
-PARTS = ("spine", "kernels", "growth", "stream", "soak")
+PARTS = ("spine", "kernels", "growth", "plans", "stream", "soak")
 UNASKED = PARTS[:-1]
 CONTENDERS = ("floor", "tidings-replicated", "tidings-partitioned", "spark-sql", "trie", "polars", "duckdb")
 SEED = 2026
@@ -67,6 +67,9 @@ def _run(part: str, posts: Posts, subscriptions: Subscriptions, options: argpars
     if part == "kernels":
         sizes = kernels.QUICK if options.quick else kernels.Sizes()
         return kernels.measure_kernels(posts, subscriptions, options.repetitions, sizes, _say)
+    if part == "plans":
+        sizes_of_plans = plans.QUICK if options.quick else plans.Sizes()
+        return plans.measure_plans(posts, subscriptions, options.repetitions, sizes_of_plans, _say)
     if part == "stream":
         return _stream(posts, options)
     if part == "soak":

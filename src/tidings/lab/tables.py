@@ -20,7 +20,14 @@ from the newest raw results. Every repetition, version and setting is in the raw
 
 def write_page(results: Path, docs: Path) -> Path:
     """Write the page from the newest record of each part."""
-    writers = {"spine": _spine, "kernels": _kernels, "growth": _growth, "stream": _stream, "soak": _soak}
+    writers = {
+        "spine": _spine,
+        "kernels": _kernels,
+        "growth": _growth,
+        "plans": _plans,
+        "stream": _stream,
+        "soak": _soak,
+    }
     lines = [_HEAD]
     for part, write in writers.items():
         found = record.newest(results, part)
@@ -94,6 +101,38 @@ def _kernels(run: record.Record) -> Iterator[str]:
     sizes = [(f"{one['subscriptions']:,}", f"{one['bytes_per_subscription']:.1f}") for one in kernels["bytes"]]
     yield from _table(("subscriptions of three words", "bytes each"), sizes)
     yield from _verdicts(run, ("matching", "the loop", "bytes", "seconds"))
+
+
+def _plans(run: record.Record) -> Iterator[str]:
+    plans = run["parts"]["plans"]
+    first = plans["learning"][0]
+    yield "## Word plans"
+    yield (
+        f"Learned from {first['posts']:,} posts ({first['words']:,} words, {first['occurrences']:,} occurrences, all "
+        "of them counting as subscribed), words already numbered, one core; the best of "
+        f"{len(first['seconds'])} repetitions."
+    )
+    yield ""
+    rows = [(one["algorithm"], str(one["matchers"]), f"{one['best_seconds']:.2f}") for one in plans["learning"]]
+    yield from _table(("algorithm", "matchers", "learning, s"), rows)
+    yield ""
+    yield (
+        "What plans learned from one half of a sample reach on the other half: posts all matchers take while one could "
+        "take a single one (equation 3.6). An estimate from counts, not a measurement of matching."
+    )
+    yield ""
+    names = list(dict.fromkeys(one["algorithm"] for one in plans["compared"]))
+    found = {(one["matchers"], one["split"], one["algorithm"]): one["throughput"] for one in plans["compared"]}
+    keys = list(dict.fromkeys((one["matchers"], one["split"]) for one in plans["compared"]))
+    rows_reached = [
+        (str(matchers), "split" if split else "whole", *(f"{found[matchers, split, name]:.2f}" for name in names))
+        for matchers, split in keys
+    ]
+    yield from _table(("matchers", "hot words", *names), rows_reached)
+    yield ""
+    routing = [(one["algorithm"], f"{one['spread']:.2f}", f"{one['best_ns']:,.0f}") for one in plans["routing"]]
+    yield from _table((f"routing to {plans['routing'][0]['matchers']}, words by", "spread", "ns a post"), routing)
+    yield from _verdicts(run, ("plans",))
 
 
 def _stream(run: record.Record) -> Iterator[str]:

@@ -7,7 +7,8 @@ the word would bring to each matcher. Two rules for the choice:
 N·σ/|P|), so it comes down to the least variance of the loads.
 
 *As it should have been* (`salb+`): the least extra load, where the part of the word's frequency by which a matcher
-would lie above the average counts as extra load too, `_WEIGHT` times. See docs/decisions/0005.
+would lie above the average counts as extra load too, `_WEIGHT` times. Then every word chooses once again, now that all
+others have: the first to choose knew nothing of those they occur with. See docs/decisions/0005.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 
 from tidings.jit import inlined, kernel, read, write
 from tidings.partition.words.corpus import Corpus
+from tidings.partition.words.metrics import measure
+from tidings.partition.words.versions import Versions
 from tidings.receive.marks import lowest_bit
 
 _ZERO = np.uint64(0)
@@ -32,15 +35,25 @@ def salb(corpus: Corpus, matchers: int) -> NDArray[np.uint16]:
 
 def salb_plus(corpus: Corpus, matchers: int) -> NDArray[np.uint16]:
     """The matcher of every word, with an eye on the spread."""
-    return _assigned(corpus, matchers, np.float64(_WEIGHT))
+    chosen = _assigned(corpus, matchers, np.float64(_WEIGHT))
+    loads = np.array(measure(corpus, Versions.whole(chosen), matchers).loads, np.int64)
+    order, scratch = _order(corpus), (np.zeros(matchers, np.int64), np.zeros(matchers, np.uint64))
+    _choose_again(
+        corpus.words, corpus.starts, corpus.posts, corpus.said, order, np.float64(_WEIGHT), loads, *scratch, chosen
+    )
+    return chosen
+
+
+def _order(corpus: Corpus) -> NDArray[np.uint32]:
+    """The words, the most frequent first."""
+    return np.argsort(-corpus.frequency, kind="stable").astype(np.uint32)
 
 
 def _assigned(corpus: Corpus, matchers: int, weight: np.float64) -> NDArray[np.uint16]:
     """Words in descending frequency; a negative weight chooses the printed rule."""
     chosen = np.zeros(len(corpus.terms), np.uint16)
-    order = np.argsort(-corpus.frequency, kind="stable").astype(np.uint32)
     goes_to = np.zeros((corpus.size, (matchers + 63) // 64), np.uint64)
-    _assign(corpus.posts, corpus.said, order, weight, goes_to, np.zeros((2, matchers), np.int64), chosen)
+    _assign(corpus.posts, corpus.said, _order(corpus), weight, goes_to, np.zeros((2, matchers), np.int64), chosen)
     return chosen
 
 
@@ -122,3 +135,53 @@ def _assign(posts, said, order, weight, goes_to, counts, chosen):  # type: ignor
         bit, part = _ONE << (best & uint64(63)), best >> uint64(6)
         for at in range(first, last):
             goes_to[uint64(posts[at]), part] |= bit
+
+
+@inlined
+def _meet_others(words, starts, posts, first, last, word, chosen, met, seen, count):  # type: ignore[no-untyped-def]
+    """Count, for each matcher, the posts of a word that go there for another word; how many posts were ever looked at.
+
+    `seen` says which of these posts was the last to go to a matcher.
+    """
+    met[:] = 0
+    for at in range(first, last):
+        post = uint64(posts[at])
+        count += _ONE
+        for place in range(starts[post], starts[post + _ONE]):
+            other = uint64(words[place])
+            matcher = uint64(chosen[other])
+            if other != word and seen[matcher] != count:
+                seen[matcher] = count
+                met[matcher] += 1
+    return count
+
+
+@kernel(
+    types.void,
+    read(uint32),
+    read(uint64),
+    read(uint32),
+    read(uint64),
+    read(uint32),
+    float64,
+    write(int64),
+    write(int64),
+    write(uint64),
+    write(uint16),
+)
+def _choose_again(words, starts, posts, said, order, weight, loads, met, seen, chosen):  # type: ignore[no-untyped-def]
+    """Take every word from its matcher and choose anew; `loads` are those of `chosen` before and after."""
+    total, count = int64(0), _ZERO
+    for matcher in range(uint64(loads.size)):
+        total += loads[matcher]
+    for rank in range(uint64(order.size)):
+        word = uint64(order[rank])
+        first, last = said[word], said[word + _ONE]
+        count = _meet_others(words, starts, posts, first, last, word, chosen, met, seen, count)
+        frequency, before = int64(last - first), uint64(chosen[word])
+        loads[before] -= frequency - met[before]
+        total -= frequency - met[before]
+        best = _least_overload(loads, met, frequency, total, weight)
+        loads[best] += frequency - met[best]
+        total += frequency - met[best]
+        chosen[word] = uint16(best)
