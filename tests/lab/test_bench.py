@@ -12,7 +12,7 @@ import pytest
 
 from tidings.errors import ContendersDisagree
 from tidings.index.publish import create_index
-from tidings.lab import bench, datasets, figures, growth, kernels, native, record
+from tidings.lab import bench, datasets, figures, growth, kernels, native, plans, record
 from tidings.lab.bars import Bar, bars
 from tidings.lab.datasets import Posts, Subscriptions
 from tidings.lab.draw import MOST, NumberedPosts, by_frequency, draw_rows
@@ -21,9 +21,11 @@ from tidings.lab.inputs import Scale
 from tidings.lab.joins import Tally
 from tidings.lab.spine import agree, measure_spine
 from tidings.match import flat
+from tidings.partition.words.learn import PARTITIONERS
 from tidings.receive.clean import clean
 
 SEED = 11
+TINY_PLANS = plans.Sizes(learned=1_000, compared=800, timed_matchers=(4, 64), compared_matchers=(4,), routed=1_000)
 TINY = kernels.Sizes(posts=2_000, from_numbers=(2_000,), from_strings=500, bytes_at=(2_000,))
 
 
@@ -143,6 +145,7 @@ def run(posts: Posts, subscriptions: Subscriptions, numbered: NumberedPosts) -> 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(datasets, "data_folder", lambda: None)
         made["parts"]["kernels"] = kernels.measure_kernels(posts, subscriptions, 2, TINY, _quiet)
+    made["parts"]["plans"] = plans.measure_plans(posts, subscriptions, 2, TINY_PLANS, _quiet)
     made["parts"]["growth"] = growth.measure_growth(numbered, SEED, (200, 2_000), _quiet)
     made["parts"]["spine"] = _made_up_spine()
     made["bars"] = [bar.described() for bar in bars(made["parts"])]
@@ -186,6 +189,17 @@ def test_kernels_and_growth_tell_every_repetition(run: dict[str, Any]) -> None:
     assert all(one["matches_per_post"] > 0 and one["bytes_per_subscription"] > 0 for one in grown)
 
 
+def test_plans_are_compared_by_every_partitioner_with_hot_words_whole_and_split(run: dict[str, Any]) -> None:
+    measured = run["parts"]["plans"]
+    told = [(one["algorithm"], one["split"]) for one in measured["compared"]]
+    assert told == [(name, split) for split in (False, True) for name in PARTITIONERS]
+    assert all(one["throughput"] >= 1 and 0 < one["spread"] <= 4 for one in measured["compared"])
+    assert [one["matchers"] for one in measured["learning"]] == [4, 64, 4, 64]
+    assert all(one["best_ns"] > 0 for one in measured["routing"])
+    bars_told = [bar["name"] for bar in run["bars"] if bar["name"].startswith("plans")]
+    assert any("salb+ for 4" in name for name in bars_told)
+
+
 def test_a_record_says_what_it_was_run_with_but_not_where(run: dict[str, Any]) -> None:
     assert {"python", "pyspark", "pyarrow", "numpy", "numba", "java", "polars", "duckdb"} <= set(run["versions"])
     assert {"cpu", "cores", "memory_bytes"} <= set(run["host"])
@@ -216,6 +230,7 @@ def test_figures_and_the_page_are_rebuilt_from_the_raw_results(tmp_path: Path, r
     assert path.name in page
     assert run["commit"][:10] in page
     assert "290,000" in page
+    assert "## Word plans" in page
 
 
 def test_a_bar_is_passed_from_its_side() -> None:
