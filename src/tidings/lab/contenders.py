@@ -122,10 +122,11 @@ def _tidings(spark: Any, inputs: Inputs, plan: str, matchers: int | None, label:
 
     def frame(scale: Scale) -> Any:
         posts = spark.read.parquet(scale.text).select("id", "text")
-        return prepare(posts, inputs.subscriptions, plan=plan, matchers=matchers).matches
+        return prepare(posts, inputs.subscriptions, plan=plan, matchers=matchers, partitioner="salb+").matches
 
-    note = "" if not inputs.beyond_words else f"also answers {len(inputs.beyond_words)} queries with phrases, OR, NOT"
-    return OnSpark(f"tidings-{plan}", label, TEXT, note, frame, inputs.beyond_words)
+    notes = [f"also answers {len(inputs.beyond_words)} queries with phrases, OR, NOT"] if inputs.beyond_words else []
+    notes += ["words shared out by salb+, learned before from the first 100,000 posts"] if matchers else []
+    return OnSpark(f"tidings-{plan}", label, TEXT, "; ".join(notes), frame, inputs.beyond_words)
 
 
 def _spark_sql(spark: Any, inputs: Inputs, scale: Scale) -> Any:

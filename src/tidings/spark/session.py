@@ -37,7 +37,11 @@ _SETTINGS = {
 }
 
 # What is shuffled on one machine never leaves it: compressing it costs more than writing it.
-_ON_ONE_MACHINE = {"spark.shuffle.compress": "false", "spark.shuffle.checksum.enabled": "false"}
+_ON_ONE_MACHINE = {
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.checksum.enabled": "false",
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
+}
 
 # The logs of executors lie with the workers of a standalone cluster; those of weeks must not fill their disks.
 _ON_A_CLUSTER = {
