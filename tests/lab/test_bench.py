@@ -25,7 +25,9 @@ from tidings.partition.words.learn import PARTITIONERS
 from tidings.receive.clean import clean
 
 SEED = 11
-TINY_PLANS = plans.Sizes(learned=1_000, compared=800, timed_matchers=(4, 64), compared_matchers=(4,), routed=1_000)
+TINY_PLANS = plans.Sizes(
+    learned=1_000, compared=800, timed_matchers=(4, 64), compared_matchers=(4,), routed=1_000, subscribed=(50, 150, 300)
+)
 TINY = kernels.Sizes(posts=2_000, from_numbers=(2_000,), from_strings=500, bytes_at=(2_000,))
 
 
@@ -196,6 +198,9 @@ def test_plans_are_compared_by_every_partitioner_with_hot_words_whole_and_split(
     assert all(one["throughput"] >= 1 and 0 < one["spread"] <= 4 for one in measured["compared"])
     assert [one["matchers"] for one in measured["learning"]] == [4, 64, 4, 64]
     assert all(one["best_ns"] > 0 for one in measured["routing"])
+    words = [point["words"] for point in measured["cost"]["points"]]
+    assert len(words) == 3
+    assert words == sorted(words)
     bars_told = [bar["name"] for bar in run["bars"] if bar["name"].startswith("plans")]
     assert any("salb+ for 4" in name for name in bars_told)
 
@@ -224,7 +229,11 @@ def test_figures_and_the_page_are_rebuilt_from_the_raw_results(tmp_path: Path, r
     docs = tmp_path / "docs"
     for drawn in figures.draw_all(tmp_path / "results", docs):
         assert drawn.stat().st_size > 500
-    assert {image.name for image in (docs / "images").iterdir()} == {"bench-spine.png", "bench-growth.png"}
+    assert {image.name for image in (docs / "images").iterdir()} == {
+        "bench-spine.png",
+        "bench-growth.png",
+        "bench-cost.png",
+    }
     page = (docs / "benchmarks.md").read_text("utf-8")
     assert "generated" in page.splitlines()[0].lower()
     assert path.name in page

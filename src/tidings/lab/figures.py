@@ -25,7 +25,27 @@ def draw_all(results: Path, docs: Path) -> list[Path]:
         drawn.append(draw_growth(growth[1], images / "bench-growth.png"))
     if (soak := record.newest(results, "soak")) is not None:
         drawn.append(draw_soak(soak[1], images / "bench-soak.png"))
+    if (plans := record.newest(results, "plans")) is not None:
+        drawn.append(draw_cost(plans[1]["parts"]["plans"]["cost"], images / "bench-cost.png"))
     return [*drawn, write_page(results, docs)]
+
+
+def draw_cost(cost: dict[str, Any], path: Path) -> Path:
+    """What matching a post costs over the distinct words a matcher holds, with the line LASP uses."""
+    plt = pyplot()
+    words = [point["words"] for point in cost["points"]]
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
+        axes.plot(words, [point["best_ns"] for point in cost["points"]], "o", color=OURS, label="measured")
+        ends = [0, max(words)]
+        axes.plot(ends, [cost["base_ns"] + cost["each_ns"] * end for end in ends], color=INK, lw=1, label="fitted")
+        axes.set(xlim=(0, None), ylim=(0, None))
+        axes.set_xlabel("distinct words subscribed to", loc="left")
+        axes.set_title("nanoseconds to match a post, one core", loc="left")
+        axes.legend(frameon=False)
+        figure.savefig(path, dpi=150)
+        plt.close(figure)
+    return path
 
 
 def draw_spine(run: record.Record, path: Path) -> Path:

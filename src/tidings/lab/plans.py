@@ -16,6 +16,7 @@ from tidings.index.index import Index
 from tidings.index.manifest import PlanRecord
 from tidings.index.publish import create_index
 from tidings.lab.clock import Times, timed
+from tidings.lab.cost import measure_cost
 from tidings.lab.datasets import Posts, Subscriptions
 from tidings.match.matcher import no_positions
 from tidings.partition.words.corpus import Corpus
@@ -39,9 +40,10 @@ class Sizes:
     timed_matchers: Sequence[int] = (16, 64, 256)
     compared_matchers: Sequence[int] = (8, 16, 32, 64, 128, 256)
     routed: int = 200_000
+    subscribed: Sequence[int] = (1_000, 3_000, 10_000, 20_000, 40_000, 60_000, 80_000, 100_000)
 
 
-QUICK = Sizes(20_000, 10_000, (16,), (8, 64), 20_000)
+QUICK = Sizes(20_000, 10_000, (16,), (8, 64), 20_000, (500, 2_000, 5_000))
 
 
 def measure_plans(
@@ -63,8 +65,9 @@ def measure_plans(
         for split in (False, True)
         for name in PARTITIONERS
     ]
+    cost = measure_cost(posts.texts.slice(0, sizes.routed), subscriptions, sizes.subscribed, repetitions, say)
     routing = _routing(posts.texts.slice(0, sizes.routed), subscriptions, repetitions, say)
-    return {"learning": learning, "compared": compared, "routing": routing, "seed": seed}
+    return {"learning": learning, "compared": compared, "cost": cost, "routing": routing, "seed": seed}
 
 
 def _learned(name: str, corpus: Corpus, matchers: int, repetitions: int, say: Say) -> dict[str, Any]:

@@ -132,6 +132,14 @@ def _plans(run: record.Record) -> Iterator[str]:
     yield ""
     routing = [(one["algorithm"], f"{one['spread']:.2f}", f"{one['best_ns']:,.0f}") for one in plans["routing"]]
     yield from _table((f"routing to {plans['routing'][0]['matchers']}, words by", "spread", "ns a post"), routing)
+    yield ""
+    cost = plans["cost"]
+    yield (
+        f"Matching a post costs {cost['base_ns']:,.0f} ns and {cost['each_ns']:.4f} ns for every distinct word that is "
+        f"subscribed to (least squares, r² {cost['r2']:.2f}); LASP places by such a line."
+    )
+    yield ""
+    yield "![the cost of matching over distinct words](images/bench-cost.png)"
     yield from _verdicts(run, ("plans",))
 
 

@@ -1,7 +1,7 @@
 """What it costs a matcher to match a post: a line over the number of distinct words it holds (S³-TM, figure 4.1).
 
-The line is fitted by `tidings lab run cost`, which measures the real matcher on the real workload; the fit that is
-stored here came from there.
+The line is fitted by the benchmark (`python -m tidings.lab.bench --only plans`), which measures the real matcher on
+the real workload; what it found last is in docs/benchmarks.md, and here.
 """
 
 from __future__ import annotations
@@ -24,4 +24,4 @@ class Cost:
         return result
 
 
-COST = Cost(base=150.0, each=0.01)
+COST = Cost(base=9.0, each=0.0246)
