@@ -55,7 +55,7 @@ RIGHT = {"posts": "posts.jsonl", "--subscriptions": "subs.txt", "--out": "out"}
         ({"--matchers": "0"}, "between 1 and 1,024; 0 was given"),
         ({"--matchers": "5000"}, "between 1 and 1,024; 5,000 was given"),
         ({"--matchers": "many"}, "valid integer"),
-        ({"--partitioner": "clever"}, "no partitioner called 'clever'; choose one of: hash."),
+        ({"--partitioner": "clever"}, "no plan called 'clever'; choose one of: hash, salb+"),
         ({"--master": "nonsense"}, "this is no Spark master"),
         ({"--master": "local[0]"}, "this is no Spark master"),
         ({"--master": "spark://localhost:1"}, "nothing answers there"),
@@ -90,7 +90,7 @@ def test_typos_and_missing_parts_get_one_line(capsys, arguments):
 
 def test_a_mistyped_command_is_guessed(capsys):
     run(["explian"])
-    assert "Did you mean 'explain'?" in capsys.readouterr().err
+    assert "Did you mean 'explain'" in capsys.readouterr().err
 
 
 def test_the_version_is_told(capsys):
