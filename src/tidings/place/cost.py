@@ -24,4 +24,4 @@ class Cost:
         return result
 
 
-COST = Cost(base=9.0, each=0.0246)
+COST = Cost(base=10.0, each=0.0241)
