@@ -38,7 +38,7 @@ def compiled(queries: list[str], matchers: int) -> tuple[Conjunctions, np.ndarra
 @given(query_lists, numbers_of_matchers, st.integers(0, 1 << 40))
 def test_a_conjunction_is_placed_on_an_eligible_matcher(name, queries, matchers, seed):
     conjunctions, matcher_of = compiled(queries, matchers)
-    chosen = PLACERS[name](conjunctions, matcher_of, matchers, seed, Held.nothing(matchers))
+    chosen = PLACERS[name](conjunctions, matcher_of, matchers, seed, lambda: Held.nothing(matchers))
     assert len(chosen) == len(conjunctions)
     for number, matcher in enumerate(chosen.tolist()):
         start, end = conjunctions.starts[number : number + 2].tolist()
@@ -52,8 +52,8 @@ def test_a_conjunction_is_placed_on_an_eligible_matcher(name, queries, matchers,
 @given(query_lists, numbers_of_matchers, st.integers(0, 1 << 40))
 def test_the_same_seed_places_alike(name, queries, matchers, seed):
     conjunctions, matcher_of = compiled(queries, matchers)
-    once = PLACERS[name](conjunctions, matcher_of, matchers, seed, Held.nothing(matchers))
-    again = PLACERS[name](conjunctions, matcher_of, matchers, seed, Held.nothing(matchers))
+    once = PLACERS[name](conjunctions, matcher_of, matchers, seed, lambda: Held.nothing(matchers))
+    again = PLACERS[name](conjunctions, matcher_of, matchers, seed, lambda: Held.nothing(matchers))
     assert np.array_equal(once, again)
 
 
@@ -64,7 +64,7 @@ def test_at_random_every_eligible_matcher_is_as_likely_however_many_words_it_has
     many, few = [[w for w, m in zip(words, mine, strict=True) if m == side] for side in (0, 1)]
     query = " ".join([*many[:9], few[0]])  # nine words of one matcher, one of the other
     conjunctions, matcher_of = compiled([query] * 4000, 2)
-    chosen = place_at_random(conjunctions, matcher_of, 2, 1, Held.nothing(2))
+    chosen = place_at_random(conjunctions, matcher_of, 2, 1, lambda: Held.nothing(2))
     assert 0.45 < np.mean(chosen) < 0.55
 
 
@@ -72,7 +72,7 @@ def test_at_random_every_eligible_matcher_is_as_likely_however_many_words_it_has
 @given(query_lists, numbers_of_matchers)
 def test_by_the_rarest_the_word_with_the_largest_number_decides_unless_alternatives_share_another(queries, matchers):
     conjunctions, matcher_of = compiled(queries, matchers)
-    chosen = PLACERS["rarest"](conjunctions, matcher_of, matchers, 0, Held.nothing(matchers))
+    chosen = PLACERS["rarest"](conjunctions, matcher_of, matchers, 0, lambda: Held.nothing(matchers))
     words = [set(conjunctions.terms[a:b].tolist()) for a, b in itertools.pairwise(conjunctions.starts.tolist())]
     for number, owner in enumerate(conjunctions.owner.tolist()):
         siblings = [words[row] for row in np.flatnonzero(conjunctions.owner == owner).tolist()]
@@ -116,7 +116,7 @@ def test_lasp_places_as_the_algorithm_is_printed(subscriptions, mapping):
     conjunctions = Conjunctions(
         terms, starts, owner, none.astype(np.uint32), [], np.zeros((0, 4)), none.astype(np.int64) - 1
     )
-    chosen = place_by_load(conjunctions, matcher_of, 4, 0, Held.nothing(4), cost)
+    chosen = place_by_load(conjunctions, matcher_of, 4, 0, lambda: Held.nothing(4), cost)
     assert chosen.tolist() == lasp_by_definition(subscriptions, matcher_of, 4, cost)
 
 
@@ -134,4 +134,4 @@ def test_lasp_goes_on_from_what_the_matchers_hold_already():
     cost = Cost(base=0.0, each=1.0)
     for holder in (0, 1):
         held = Held.of([(holder, np.array([1, 2], np.uint32))], 2, 2)
-        assert place_by_load(query, matcher_of, 2, 0, held, cost).tolist() == [holder]
+        assert place_by_load(query, matcher_of, 2, 0, lambda held=held: held, cost).tolist() == [holder]

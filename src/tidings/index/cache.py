@@ -16,11 +16,12 @@ import tempfile
 import uuid
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tidings import __version__
+from tidings.disk import folder_bytes
 from tidings.errors import IndexDamaged, InputError
 from tidings.index.files import FileRecord, check_file
 from tidings.index.index import Index
@@ -114,7 +115,7 @@ class Cache:
     def _evict(self, needed_bytes: int, keep: set[str]) -> None:
         """Delete what was not used for longest until there is room; nothing that is in use."""
         keep = keep.union(*map(_in_use, self._uses.iterdir()))
-        sizes = {entry: _size_bytes(entry) for entry in self._entries.iterdir()}
+        sizes = {entry: folder_bytes(entry) for entry in self._entries.iterdir()}
         excess = sum(sizes.values()) + needed_bytes - self._limit_bytes
         for entry in sorted(sizes, key=lambda entry: entry.stat().st_mtime_ns):
             if excess > 0 and entry.name not in keep:
@@ -188,16 +189,6 @@ def _release(use: tuple[Path, int], process: int) -> None:
         path, descriptor = use
         path.unlink(missing_ok=True)
         os.close(descriptor)
-
-
-def _size_bytes(folder: Path) -> int:
-    """Notes come and go meanwhile, so what has gone counts nothing."""
-    total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                total += os.stat(os.path.join(place, name)).st_size
-    return total
 
 
 def _own(folder: Path) -> Path:

@@ -39,7 +39,7 @@ class Draft:
         """Write one segment for every shard that gets a conjunction."""
         shards = list(self.manifest.shards)
         words = word_plan(self.folder, self.manifest.plan)
-        for share in share_out(conjunctions, self.manifest.plan, words, vocabulary.text_of, self._held()):
+        for share in share_out(conjunctions, self.manifest.plan, words, vocabulary.text_of, self._held):
             record = self.save_segment(share, ids.take(pa.array(share.subscriptions)))
             shards[share.number] = (*shards[share.number], record)
             self.update(shared=self.manifest.shared or bool(share.shared.any()))
@@ -50,14 +50,11 @@ class Draft:
             subscriptions=self.manifest.subscriptions + len(ids),
         )
 
-    def _held(self) -> Held | None:
+    def _held(self) -> Held:
         """The words that the subscriptions of each shard ask for, up to now."""
-        plan = self.manifest.plan
-        if plan is None:
-            return None
         records = [(number, record) for number, shard in enumerate(self.manifest.shards) for record in shard]
         words = ((number, files.load_array(self.folder / record.folder / "words.npy")) for number, record in records)
-        return Held.of(words, self.manifest.terms, plan.matchers)
+        return Held.of(words, self.manifest.terms, len(self.manifest.shards))
 
     def save_plan(self, words: LearnedPlan) -> None:
         """Write the plan of words beside the segments; from now on `plan` names it."""

@@ -13,7 +13,7 @@ from tidings.index.lead import Leads, lead_terms
 from tidings.index.manifest import PlanRecord
 from tidings.partition.words.plan import WordPlan
 from tidings.partition.words.versions import Versions
-from tidings.place.held import Held
+from tidings.place.held import Ask
 from tidings.place.placer import placer
 
 _NONE = np.zeros(0, np.uint32)
@@ -38,11 +38,11 @@ def share_out(
     plan: PlanRecord | None,
     words: WordPlan | None,
     text_of: Callable[[NDArray[np.uint32]], Sequence[bytes]],
-    held: Held | None = None,
+    held: Ask,
 ) -> Iterator[Share]:
     """The share of every shard that gets anything. Conjunctions of one owner must stand together.
 
-    `words` is the plan of words that `plan` speaks of, `held` what the shards hold already.
+    `words` is the plan of words that `plan` speaks of, `held` tells what the shards hold already.
     """
     if plan is None or words is None:
         count = int(conjunctions.owner.max()) + 1 if len(conjunctions) else 0
@@ -66,14 +66,13 @@ def _placed(
     plan: PlanRecord,
     versions: Versions,
     split: NDArray[np.uint32],
-    held: Held | None,
+    held: Ask,
 ) -> tuple[NDArray[np.intp], NDArray[np.uint16]]:
     """(conjunction, matcher) side by side: one matcher each, or all with a version of the hot word it is led by."""
     matcher_of = versions.matchers[versions.starts[:-1].astype(np.int64)]
     leads = lead_terms(conjunctions, split)
     eligible = _without_hot(conjunctions, leads, split)
-    known = held if held is not None else Held.nothing(plan.matchers)
-    chosen = placer(plan.placer)(eligible, matcher_of, plan.matchers, plan.seed, known)
+    chosen = placer(plan.placer)(eligible, matcher_of, plan.matchers, plan.seed, held)
     is_hot = np.isin(leads, split)
     counts = np.where(is_hot, versions.counts[leads], 1)
     row = np.repeat(np.arange(len(conjunctions)), counts)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tidings.disk import folder_bytes
 from tidings.errors import IndexDamaged
 from tidings.index.manifest import load_manifest
 from tidings.store import Store
-from tidings.watch.disk import folder_bytes
 from tidings.watch.figures import StreamFigures, load_figures
 
 _LATE = 200  # batches that may have ended between two looks

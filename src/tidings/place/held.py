@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,3 +40,6 @@ class Held:
         for matcher in range(self.matchers):
             found[matcher] = np.count_nonzero(self.bits[:, matcher // 64] & np.uint64(1 << (matcher % 64)))
         return found
+
+
+Ask = Callable[[], Held]  # looking at all that is held costs more than one change does, so only LASP asks

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tidings.index.conjunctions import Conjunctions
 from tidings.jit import inlined, kernel, read, write
 from tidings.place.cost import COST, Cost
-from tidings.place.held import Held
+from tidings.place.held import Ask
 from tidings.place.together import keep_together
 
 _ONE = np.uint64(1)
@@ -21,15 +21,15 @@ def place_by_load(
     matcher_of: NDArray[np.uint16],
     matchers: int,
     seed: int,
-    held: Held,
+    held: Ask,
     cost: Cost = COST,
 ) -> NDArray[np.uint16]:
     """The matcher of each conjunction, one after another; those found by region go anywhere."""
     chosen = np.empty(len(conjunctions), np.uint16)
     wordless = np.flatnonzero(conjunctions.starts[:-1] == conjunctions.starts[1:])
     chosen[wordless] = np.random.default_rng(seed).integers(0, matchers, len(wordless))
-    bits = held.grown(int(conjunctions.terms.max(initial=0)))
-    loads = cost.of(held.counts())
+    now = held()
+    bits, loads = now.grown(int(conjunctions.terms.max(initial=0))), cost.of(now.counts())
     _place(conjunctions.terms, conjunctions.starts, matcher_of, cost.base, cost.each, bits, loads, chosen)
     keep_together(conjunctions, matcher_of, chosen, lambda common, _: int(common[-1]))
     return chosen

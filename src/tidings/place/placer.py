@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from tidings.errors import InputError
 from tidings.index.conjunctions import Conjunctions
-from tidings.place.held import Held
+from tidings.place.held import Ask
 from tidings.place.lasp import place_by_load
 from tidings.place.random import place_at_random
 from tidings.place.rarest import place_by_rarest
 
 # (conjunctions, the matcher of each term, how many matchers, a seed, what they hold) → the matcher of each conjunction
-Placer = Callable[[Conjunctions, NDArray[np.uint16], int, int, Held], NDArray[np.uint16]]
+Placer = Callable[[Conjunctions, NDArray[np.uint16], int, int, Ask], NDArray[np.uint16]]
 
 PLACERS: Mapping[str, Placer] = {"rarest": place_by_rarest, "lasp": place_by_load, "random": place_at_random}
 

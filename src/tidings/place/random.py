@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 from tidings.index.conjunctions import Conjunctions
 from tidings.jit import inlined, kernel, read, write
-from tidings.place.held import Held
+from tidings.place.held import Ask
 from tidings.place.together import keep_together
 
 _ONE = np.uint64(1)
 
 
 def place_at_random(
-    conjunctions: Conjunctions, matcher_of: NDArray[np.uint16], matchers: int, seed: int, held: Held
+    conjunctions: Conjunctions, matcher_of: NDArray[np.uint16], matchers: int, seed: int, held: Ask
 ) -> NDArray[np.uint16]:
     """The matcher of each conjunction. `matcher_of` is indexed by term number.
 

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from tidings.index.conjunctions import Conjunctions
 from tidings.index.lead import lead_terms
-from tidings.place.held import Held
+from tidings.place.held import Ask
 from tidings.place.together import keep_together
 
 
 def place_by_rarest(
-    conjunctions: Conjunctions, matcher_of: NDArray[np.uint16], matchers: int, seed: int, held: Held
+    conjunctions: Conjunctions, matcher_of: NDArray[np.uint16], matchers: int, seed: int, held: Ask
 ) -> NDArray[np.uint16]:
     """The matcher of each conjunction; those found by region go anywhere.
 

@@ -19,9 +19,9 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
+from tidings.disk import folder_bytes
 from tidings.index.index import Index
 from tidings.store import Store
-from tidings.watch.disk import folder_bytes
 from tidings.watch.figures import StreamFigures, save_figures
 from tidings.watch.load import MatcherLoad, together
 

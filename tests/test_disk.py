@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tidings.watch.disk import folder_bytes
+from tidings.disk import folder_bytes
 
 
 def _filled(folder: Path, size: int) -> Path:
