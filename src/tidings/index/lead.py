@@ -64,14 +64,20 @@ def lead_terms(conjunctions: Conjunctions, split: NDArray[np.uint32] = _NONE) ->
 
 
 @inlined
+def place_of(term):  # type: ignore[no-untyped-def]
+    """The place of a term in a signature, of 256."""
+    return (uint64(term) * _MIX) >> uint64(56)
+
+
+@inlined
 def word_of(term):  # type: ignore[no-untyped-def]
     """The word of a signature that has the bit of a term."""
-    return (uint64(term) * _MIX) >> uint64(62)
+    return place_of(term) >> uint64(6)
 
 
 @inlined
 def bit_of(term):  # type: ignore[no-untyped-def]
-    return _ONE << (((uint64(term) * _MIX) >> uint64(56)) & uint64(63))
+    return _ONE << (place_of(term) & uint64(63))
 
 
 def _signatures(programs: Sequence[BaseProgram]) -> NDArray[np.uint64]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tidings.index import lead
 from tidings.index.grid import CELLS, EVERYWHERE, cell_at, on_globe
 from tidings.index.index import Index, LiveSegment
-from tidings.index.lead import WORDS, bit_of, word_of
+from tidings.index.lead import WORDS, bit_of, place_of, word_of
 from tidings.jit import inlined, kernel, read, write
 from tidings.partition.words.versions import version_of
 from tidings.receive.marks import lowest_bit
@@ -93,8 +93,9 @@ class Router:
         terms = np.empty(int(places[1, -1]), np.uint32)
         ends = places.copy()
         needed = self._always.copy()
+        longest = int((received.bounds[:, 1] - received.bounds[:, 0]).max(initial=0))
         leading = (active, bits, self._of_term, self._companions, self._always, self._matters, self._gaps_after)
-        _deal(*posts, *leading, needed, ends, dealt, terms)
+        _deal(*posts, *leading, needed, np.empty((longest, 2), np.uint64), ends, dealt, terms)
         shares = [self._share(matcher, places, ends, dealt, terms) for matcher in np.flatnonzero(room[0]).tolist()]
         return Routed(shares, withheld)
 
@@ -233,38 +234,28 @@ def _need(active, start, end, word, here, of_term, companions, needed):  # type:
 
 
 @inlined
-def _wanted(term, left, word, needed):  # type: ignore[no-untyped-def]
-    """Of these matchers, those that need a term."""
-    part, bit = word_of(term), bit_of(term)
-    wanted = _ZERO
-    while left != 0:
-        place = lowest_bit(left)
-        wanted |= uint64(needed[word * uint64(64) + place, part] & bit != 0) << place
-        left &= left - _ONE
-    return wanted
+def _look_up(terms, start, end, word, here, matters, gaps_after, looked_up):  # type: ignore[no-untyped-def]
+    """Of every term of a post: which of its matchers it matters to; its bit in a signature; whether gaps follow it."""
+    for at in range(start, end):
+        term = uint64(terms[at])
+        looked_up[at - start, _ZERO] = matters[term, word] & here
+        looked_up[at - start, _ONE] = place_of(term) | uint64(gaps_after[term]) << uint64(8)
 
 
 @inlined
-def _append(term, left, word, places, chosen):  # type: ignore[no-untyped-def]
-    """Give a term to all matchers whose bits are left."""
-    while left != 0:
-        matcher = word * uint64(64) + lowest_bit(left)
-        chosen[places[_ONE, matcher]] = term
-        places[_ONE, matcher] += _ONE
-        left &= left - _ONE
+def _choose(terms, start, end, place, needs, looked_up, chosen, used):  # type: ignore[no-untyped-def]
+    """Write the terms of a post that one matcher needs; others leave a gap behind a phrase word.
 
-
-@inlined
-def _close(post, left, word, always, needed, places, dealt):  # type: ignore[no-untyped-def]
-    """Note where the terms of a post end for each of its matchers; what they need of the next is open again."""
-    while left != 0:
-        matcher = word * uint64(64) + lowest_bit(left)
-        at = places[_ZERO, matcher]
-        dealt[_ZERO, at], dealt[_ONE, at] = uint32(post), uint32(places[_ONE, matcher])
-        places[_ZERO, matcher] += _ONE
-        for part in range(uint64(WORDS)):
-            needed[matcher, part] = always[matcher, part]
-        left &= left - _ONE
+    Every term is written, and the next over it if it was not wanted: which are, no processor can foretell.
+    """
+    gap = _ZERO
+    for at in range(start, end):
+        matters_to, about = looked_up[at - start, _ZERO], looked_up[at - start, _ONE]
+        wanted = (matters_to >> place) & (needs[(about >> uint64(6)) & uint64(3)] >> (about & uint64(63))) & _ONE
+        chosen[used] = terms[at] * uint32(wanted)
+        used += wanted | gap
+        gap = wanted & (about >> uint64(8))
+    return used
 
 
 @kernel(
@@ -280,27 +271,34 @@ def _close(post, left, word, always, needed, places, dealt):  # type: ignore[no-
     read(uint8),
     write(uint64, 2),
     write(uint64, 2),
+    write(uint64, 2),
     write(uint32, 2),
     write(uint32),
 )
-def _deal(terms, bounds, active, bits, of_term, companions, always, matters, gaps_after, needed, places, dealt, chosen):  # type: ignore[no-untyped-def]
-    """Give every matcher its posts and, of each, the terms it needs; others leave a gap behind a phrase word.
+def _deal(  # type: ignore[no-untyped-def]
+    terms, bounds, active, bits, of_term, companions, always, matters, gaps_after, needed, looked_up, places, dealt, chosen
+):
+    """Give every matcher its posts and, of each, the terms it needs.
 
     `places` says from where on the posts and the terms of a matcher are written, and ends up saying up to where.
     `dealt` gets each post and where its terms end. `needed` starts as `always`, and is so again behind every post.
+    `looked_up` is scratch space for the terms of a post.
     """
     for post in range(uint64(bounds.shape[0])):
         start, end = uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])
         for word in range(uint64(bits.shape[1])):
-            here = bits[post, word]
-            if here == 0:
+            left = bits[post, word]
+            if left == 0:
                 continue
-            _need(active, start, end, word, here, of_term, companions, needed)
-            in_phrase = _ZERO  # the matchers that got a word of a phrase last
-            for at in range(start, end):
-                term = uint64(terms[at])
-                wanted = _wanted(term, matters[term, word] & here, word, needed)
-                _append(uint32(0), in_phrase & ~wanted, word, places, chosen)
-                _append(uint32(term), wanted, word, places, chosen)
-                in_phrase = wanted if gaps_after[term] != 0 else _ZERO
-            _close(post, here, word, always, needed, places, dealt)
+            _need(active, start, end, word, left, of_term, companions, needed)
+            _look_up(terms, start, end, word, left, matters, gaps_after, looked_up)
+            while left != 0:
+                place = lowest_bit(left)
+                matcher = word * uint64(64) + place
+                used = _choose(terms, start, end, place, needed[matcher], looked_up, chosen, places[_ONE, matcher])
+                at = places[_ZERO, matcher]
+                dealt[_ZERO, at], dealt[_ONE, at] = uint32(post), uint32(used)
+                places[_ZERO, matcher], places[_ONE, matcher] = at + _ONE, used
+                for part in range(uint64(WORDS)):
+                    needed[matcher, part] = always[matcher, part]
+                left &= left - _ONE
