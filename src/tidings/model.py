@@ -15,6 +15,8 @@ REGION_TYPE = pa.list_(pa.float64())
 # What `receive.posts` uses of a post; only the text is required.
 POST_FIELDS = ("id", "time", "author", "text", "lang", "lat", "lon", "tags", "title", "link")
 
+CORRUPT = "_corrupt_record"  # where Spark's readers put a line they cannot read
+
 # What a match is, in this order. Both ids keep the type and value they came with, so the schema depends on the input.
 MATCH_FIELDS = ("subscription_id", "post_id", "index_version")
 

@@ -10,6 +10,7 @@ from tidings.index.publish import create_index
 from tidings.lab.generate import DEMO_QUERIES, generate_posts
 from tidings.spark.job import match_posts, wanted_posts
 from tidings.spark.load import LoadMeter
+from tidings.spark.posts import whole
 from tidings.spark.ship import reference
 from tidings.watch.load import MatcherLoad
 
@@ -37,7 +38,7 @@ def meter(spark):
 def test_the_whole_index_sees_every_post_and_finds_every_match(spark, posts, meter, tmp_path):
     index = _index(tmp_path / "index")
     meter.begin()
-    found = wanted_posts(posts, index, reference(index), meter.tell).toArrow()
+    found = wanted_posts(whole(posts), index, reference(index), meter.tell).toArrow()
     (load,) = meter.end(0, 1)
     assert (load.matcher, load.posts) == (0, POSTS)
     assert load.matches == sum(map(len, found["subscriptions"].to_pylist())) > 0
@@ -59,7 +60,7 @@ def test_a_batch_does_not_inherit_the_load_of_the_one_before(spark, posts, meter
     index = _index(tmp_path / "index")
     for batch, some in enumerate((posts, posts.limit(10))):
         meter.begin()
-        wanted_posts(some, index, reference(index), meter.tell).toArrow()
+        wanted_posts(whole(some), index, reference(index), meter.tell).toArrow()
         meter.end(batch, 1)
     assert [meter.of(batch)[0].posts for batch in (0, 1)] == [POSTS, 10]
     assert meter.of(2) == ()

@@ -107,7 +107,7 @@ def _running(folder: Path, store: Store, source: Path, once: bool = False) -> It
     from tidings.spark.checkpoint import stream_id
     from tidings.spark.deliver import ToStore
     from tidings.spark.source import first_look, read_folder
-    from tidings.spark.stream import Batches
+    from tidings.spark.stream import Batches, each_batch
 
     spark = tidings.session()
     checkpoint = folder / "checkpoint"
@@ -115,8 +115,7 @@ def _running(folder: Path, store: Store, source: Path, once: bool = False) -> It
     if look is None:
         raise RuntimeError("nobody stops a benchmark")
     batches = Batches(store, Follower(store, folder / "index"), ToStore(), lambda: stream_id(checkpoint))
-    writer = read_folder(spark, look, 100_000).writeStream.foreachBatch(batches)
-    writer = writer.option("checkpointLocation", os.path.abspath(checkpoint))
+    writer = each_batch(read_folder(spark, look, 100_000), batches).option("checkpointLocation", os.path.abspath(checkpoint))
     query = (writer.trigger(availableNow=True) if once else writer.trigger(processingTime="100 milliseconds")).start()
     try:
         yield query

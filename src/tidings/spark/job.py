@@ -52,20 +52,23 @@ def _found(posts: DataFrame, index: Index, ref: IndexRef, tell: Tell | None) -> 
     return _by_batch(hits).mapInArrow(stages.merge(hits_schema), schema)
 
 
-def wanted_posts(posts: DataFrame, index: Index, ref: IndexRef, tell: Tell | None = None) -> DataFrame:
-    """The posts that match, whole, each with the list of its `subscriptions`; and the unusable ones with a `reason`.
+def wanted_posts(whole: DataFrame, index: Index, ref: IndexRef, tell: Tell | None = None) -> DataFrame:
+    """Of posts as `posts.whole` gives them those that match, each with the list of its `subscriptions`; and the
+    unusable ones with a `reason`.
 
     What a stream stores: one row a post, however many want it.
     """
-    whole = receive.whole(posts)
     listed = StructField("subscriptions", ArrayType(from_arrow_type(index.id_type)))
     schema = StructType([*whole.schema.fields, listed])
     if index.manifest.plan is None:
-        return whole.mapInArrow(measured(stages.match_and_keep(ref), ref, tell), schema)
-    matches = match_posts(posts, index, ref, tell).groupBy(F.col("post_id").alias("id"))
+        found = whole.mapInArrow(measured(stages.match_and_keep(ref), ref, tell), schema)
+        why = f"CASE WHEN size(subscriptions) = 0 THEN {receive.reason(whole.columns)} END"  # what nobody wants is unfit
+        return found.selectExpr(*receive.finished(whole.columns, why), "subscriptions")
+    matches = match_posts(whole, index, ref, tell).groupBy(F.col("post_id").alias("id"))
     lists = matches.agg(F.collect_set("subscription_id").alias("subscriptions"))
-    found = whole.where("reason IS NULL").join(lists, "id").select(*schema.names)
-    refused = whole.where("reason IS NOT NULL").withColumn("subscriptions", F.array().cast(listed.dataType))
+    judged = whole.selectExpr(*receive.finished(whole.columns, receive.reason(whole.columns)))
+    found = judged.where("reason IS NULL").join(lists, "id").select(*judged.columns, "subscriptions")
+    refused = judged.where("reason IS NOT NULL").withColumn("subscriptions", F.array().cast(listed.dataType))
     return found.unionByName(refused)
 
 

@@ -18,8 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidings.errors import InputError
-from tidings.model import MATCH_FIELDS, POST_FIELDS
-from tidings.spark.posts import CORRUPT
+from tidings.model import CORRUPT, MATCH_FIELDS, POST_FIELDS
 from tidings.spark.read import tags_of_json
 
 SCHEME = "kafka://"

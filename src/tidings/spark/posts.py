@@ -5,15 +5,17 @@ All of it is native Spark. Reasons are worked out only when somebody asks for th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidings.config import MAX_TEXT_BYTES
 from tidings.errors import InputError
-from tidings.model import POST_FIELDS
+from tidings.model import CORRUPT, POST_FIELDS
 
-CORRUPT = "_corrupt_record"  # where Spark's readers put a line they cannot read
+_FIT = ("id", "text", "title", "tags", "lat", "lon")  # these are as they should be before they are matched
 _IDENTITY = ("text", "title", "author", "time", "link", "lat", "lon")
 
 
@@ -51,19 +53,34 @@ def judged(posts: DataFrame) -> DataFrame:
     """The posts with their columns in the types matching needs, and a `reason` for those that cannot be used."""
     _check_columns(posts)
     kept = [CORRUPT] if CORRUPT in posts.columns else []
-    columns = (column.alias(name) for name, column in _columns(posts).items())
-    return posts.select(*kept, *columns, _reason(posts).alias("reason"))
+    prepared = posts.select(*kept, *(column.alias(name) for name, column in _columns(posts).items()))
+    return prepared.withColumn("reason", F.expr(reason(prepared.columns)))
 
 
 def whole(posts: DataFrame) -> DataFrame:
-    """The posts as `judged`, with all fields that are kept of a post; unreadable rows have their line as `text`."""
+    """The posts with all fields that are kept of a post; unreadable rows have their line as `text` too.
+
+    Neither judged nor made fit for a store yet: `finished` says the rest of the few that are wanted.
+    """
     _check_columns(posts)
-    used = _columns(posts)
-    others = {name: F.col(name).cast("string") for name in POST_FIELDS if name in posts.columns and name not in used}
-    columns = {**used, **{name: F.make_valid_utf8(column) for name, column in others.items()}}
+    columns = _columns(posts)
+    others = [name for name in POST_FIELDS if name in posts.columns and name not in columns]
+    columns |= {name: F.col(name) if _is_plain(posts, name) else F.col(name).cast("string") for name in others}
     if CORRUPT in posts.columns:
         columns["text"] = F.coalesce(columns["text"], F.make_valid_utf8(CORRUPT))
-    return posts.select(*(column.alias(name) for name, column in columns.items()), _reason(posts).alias("reason"))
+        columns[CORRUPT] = F.col(CORRUPT)
+    return posts.select(*(column.alias(name) for name, column in columns.items()))
+
+
+def _is_plain(posts: DataFrame, name: str) -> bool:
+    return isinstance(posts.schema[name].dataType, T.StringType | T.NumericType | T.DatetimeType | T.BooleanType)
+
+
+def finished(names: Sequence[str], why: str) -> list[str]:
+    """How rows of `whole` are told, in SQL, which costs one call to Spark: all texts valid, and `why` as `reason`."""
+    told = [name for name in names if name != CORRUPT]
+    valid = {name: f"make_valid_utf8(cast(`{name}` AS string)) AS `{name}`" for name in told if name not in _FIT}
+    return [*(valid.get(name, f"`{name}`") for name in told), f"{why} AS reason"]
 
 
 def _columns(posts: DataFrame) -> dict[str, Column]:
@@ -114,18 +131,15 @@ def _number(name: str) -> Column:
     return F.when(missing, None).otherwise(F.coalesce(value, F.lit(float("inf"))))
 
 
-def _reason(posts: DataFrame) -> Column:
-    """The first thing that is wrong with a row, in words; null when nothing is."""
-    text = F.col("text").cast("string")
-    reason = F.when(F.lit(False), F.lit(""))
-    if CORRUPT in posts.columns:
-        reason = reason.when(F.col(CORRUPT).isNotNull(), F.lit("the line cannot be read"))
-    reason = reason.when(text.isNull(), F.lit("no text"))
-    reason = reason.when(F.octet_length(text) > MAX_TEXT_BYTES, F.lit(f"text longer than {MAX_TEXT_BYTES:,} bytes"))
-    reason = reason.when(~F.is_valid_utf8(text), F.lit("text is not valid UTF-8"))
-    reason = reason.when(_id(posts).isNull(), F.lit("no id"))
-    if "lat" in posts.columns:
-        for name, limit in (("lat", 90), ("lon", 180)):
-            reason = reason.when(_number(name) == float("inf"), F.lit(f"{name} is not a number"))
-            reason = reason.when(F.abs(_number(name)) > limit, F.lit(f"{name} is not between -{limit} and {limit}"))
-    return reason
+def reason(names: Sequence[str]) -> str:
+    """In SQL: the first thing that is wrong with a row whose columns are prepared, in words; null when nothing is."""
+    cases = {f"{CORRUPT} IS NOT NULL": "the line cannot be read"} if CORRUPT in names else {}
+    cases["text IS NULL"] = "no text"
+    cases[f"octet_length(text) > {MAX_TEXT_BYTES}"] = f"text longer than {MAX_TEXT_BYTES:,} bytes"
+    cases["NOT is_valid_utf8(text)"] = "text is not valid UTF-8"
+    cases["id IS NULL"] = "no id"
+    for name, limit in (("lat", 90), ("lon", 180)) if "lat" in names else ():
+        cases[f"{name} = double('infinity')"] = f"{name} is not a number"
+        cases[f"abs({name}) > {limit}"] = f"{name} is not between -{limit} and {limit}"
+    whens = (f"WHEN {when} THEN '{then}'" for when, then in cases.items())
+    return f"CASE {' '.join(whens)} END"

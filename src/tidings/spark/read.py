@@ -18,9 +18,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidings.errors import InputError
-from tidings.model import POST_FIELDS
+from tidings.model import CORRUPT, POST_FIELDS
 from tidings.receive.post_files import PostFiles
-from tidings.spark.posts import CORRUPT
 
 SETTINGS = {
     "spark.sql.caseSensitive": "true",  # else `Text` beside `text` is an error

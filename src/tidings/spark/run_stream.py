@@ -35,7 +35,7 @@ from tidings.spark.read import SETTINGS
 from tidings.spark.session import LOG_FILE, is_local, session
 from tidings.spark.source import Folder, first_look, read_folder
 from tidings.spark.stop import cancelled_when, ended_by_signals, set_by_signals, stopped_afterwards
-from tidings.spark.stream import Batches, Stopping
+from tidings.spark.stream import Batches, Stopping, each_batch
 from tidings.spark.taken import taken_files
 from tidings.spark.waiting import WaitingFiles
 from tidings.spark.watch import Listener, Watch
@@ -222,7 +222,7 @@ def _delivery(request: StreamRequest, spark: SparkSession) -> Delivery:
 
 
 def _begun(request: StreamRequest, posts: DataFrame, batches: Batches, checkpoint: Path) -> StreamingQuery:
-    writer = posts.writeStream.foreachBatch(batches).option("checkpointLocation", os.path.abspath(checkpoint))
+    writer = each_batch(posts, batches).option("checkpointLocation", os.path.abspath(checkpoint))
     timed = writer.trigger(availableNow=True) if request.once else writer.trigger(processingTime=request.trigger)
     return timed.queryName("tidings").start()
 

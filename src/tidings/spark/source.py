@@ -13,9 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from tidings.errors import InputError
-from tidings.model import POST_FIELDS
+from tidings.model import CORRUPT, POST_FIELDS
 from tidings.receive.post_files import FORMATS, PostFiles, find_posts
-from tidings.spark.posts import CORRUPT
 from tidings.spark.read import read_posts, tags_of_json
 
 _LOOK_AGAIN_SECONDS = 0.2

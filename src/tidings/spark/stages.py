@@ -39,18 +39,16 @@ def match_whole(ref: IndexRef) -> Stage:
 
 
 def match_and_keep(ref: IndexRef) -> Stage:
-    """whole posts → those somebody wants, with a list of who (`subscriptions`), and those with a `reason`."""
+    """whole posts → those somebody wants, with a list of who (`subscriptions`), and the unfit ones with none."""
 
     def stage(batches: Batches) -> Batches:
         opened = open_index(ref)
         for batch in batches:
             received, where = opened.receive(batch)
-            refused = np.flatnonzero(batch.column("reason").is_valid().to_numpy(zero_copy_only=False))
-            received.bounds[refused], where[refused] = 0, np.nan
             found = opened.match(0, received, where)
             posts = np.concatenate([np.zeros(0, np.uint32), *(one.hits.posts for one in found)])
             ids = pa.concat_arrays([pa.array([], opened.index.id_type), *(one.ids for one in found)])
-            yield wanted(batch, posts, ids, refused)
+            yield wanted(batch, posts, ids, received.refused)
         opened.keep_warm()
 
     return stage

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import DataFrame
+from pyspark.sql.streaming import DataStreamWriter
 
 from tidings.errors import IndexDamaged, InputError
 from tidings.index.follow import Follower
 from tidings.index.index import Index
+from tidings.spark import posts as receive
 from tidings.spark.deliver import Delivery
 from tidings.spark.found import Parts, in_parts, is_large
 from tidings.spark.job import wanted_posts
@@ -119,6 +121,12 @@ class Batches:
 
     def _timed(self, what: str) -> _Timed:
         return _Timed(self.spent_ms, what)
+
+
+def each_batch(posts: DataFrame, batches: Batches) -> DataStreamWriter:
+    """Posts on their way to the batches, prepared once: to describe that to Spark again and again takes longer than a
+    small batch itself."""
+    return receive.whole(posts).writeStream.foreachBatch(batches)
 
 
 class _Timed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 
@@ -84,13 +84,13 @@ class OpenIndex:
         return Router(self.index)
 
     def receive(self, batch: pa.RecordBatch) -> tuple[Received, NDArray[np.float64]]:
-        """The terms and positions of posts; one that is unfit has neither, so that nothing matches it."""
+        """The terms and positions of posts; one that is unfit (`refused`) has neither, so that nothing matches it."""
         where = positions(batch)
         received = self.receiver.receive(searchable(batch))
         bad = np.union1d(unfit(batch, where), received.refused)
         received.bounds[bad] = 0
         where[bad] = np.nan
-        return received, where
+        return replace(received, refused=bad), where
 
     def keep_warm(self) -> None:
         """Leave what was met to workers that start later; called when a task has read all its posts."""
