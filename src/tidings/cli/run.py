@@ -12,6 +12,7 @@ import typer
 from tidings.cli.master import check_master
 from tidings.cli.screen import screen
 from tidings.cli.state import DEFAULT_STATE, StateOption, WorkOption, state_at
+from tidings.config import MAX_POSTS_A_BATCH
 from tidings.errors import InputError
 
 HELP = """Match posts as they come, for as long as you let it.
@@ -55,7 +56,7 @@ def run(
     trigger: Annotated[str, typer.Option(help="How often to look for posts, as in '500 ms' or '2 s'.")] = "500 ms",
     max_posts_per_batch: Annotated[
         int, typer.Option(min=1, help="About how many posts a batch takes; files are taken whole.")
-    ] = 100_000,
+    ] = MAX_POSTS_A_BATCH,
     plan: Annotated[Plan, typer.Option(help="Every worker with the whole index, or shared out.")] = Plan.replicated,
     matchers: Annotated[int, typer.Option(min=1, max=1024, help="How many share a partitioned index.")] = 8,
     master: Annotated[str | None, typer.Option(metavar="URL", help="The Spark master; default: this machine.")] = None,

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import tidings
+from tidings.config import MAX_POSTS_A_BATCH
 from tidings.lab import stages
 from tidings.lab.datasets import Posts, sample_texts
 from tidings.lab.draw import draw_queries
@@ -115,7 +116,9 @@ def _running(folder: Path, store: Store, source: Path, once: bool = False) -> It
     if look is None:
         raise RuntimeError("nobody stops a benchmark")
     batches = Batches(store, Follower(store, folder / "index"), ToStore(), lambda: stream_id(checkpoint))
-    writer = each_batch(read_folder(spark, look, 100_000), batches).option("checkpointLocation", os.path.abspath(checkpoint))
+    writer = each_batch(read_folder(spark, look, MAX_POSTS_A_BATCH), batches).option(
+        "checkpointLocation", os.path.abspath(checkpoint)
+    )
     query = (writer.trigger(availableNow=True) if once else writer.trigger(processingTime="100 milliseconds")).start()
     try:
         yield query

@@ -276,7 +276,20 @@ def _choose(terms, start, end, place, needs, looked_up, chosen, used):  # type: 
     write(uint32),
 )
 def _deal(  # type: ignore[no-untyped-def]
-    terms, bounds, active, bits, of_term, companions, always, matters, gaps_after, needed, looked_up, places, dealt, chosen
+    terms,
+    bounds,
+    active,
+    bits,
+    of_term,
+    companions,
+    always,
+    matters,
+    gaps_after,
+    needed,
+    looked_up,
+    places,
+    dealt,
+    chosen,
 ):
     """Give every matcher its posts and, of each, the terms it needs.
 

@@ -62,7 +62,8 @@ def wanted_posts(whole: DataFrame, index: Index, ref: IndexRef, tell: Tell | Non
     schema = StructType([*whole.schema.fields, listed])
     if index.manifest.plan is None:
         found = whole.mapInArrow(measured(stages.match_and_keep(ref), ref, tell), schema)
-        why = f"CASE WHEN size(subscriptions) = 0 THEN {receive.reason(whole.columns)} END"  # what nobody wants is unfit
+        unfit = "size(subscriptions) = 0"  # what is kept and wanted by nobody
+        why = f"CASE WHEN {unfit} THEN {receive.reason(whole.columns)} END"
         return found.selectExpr(*receive.finished(whole.columns, why), "subscriptions")
     matches = match_posts(whole, index, ref, tell).groupBy(F.col("post_id").alias("id"))
     lists = matches.agg(F.collect_set("subscription_id").alias("subscriptions"))

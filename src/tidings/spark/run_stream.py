@@ -15,6 +15,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tidings.config import MAX_POSTS_A_BATCH
 from tidings.errors import IndexDamaged, InputError, TidingsError
 from tidings.index.follow import Follower
 from tidings.index.manifest import PlanRecord
@@ -70,7 +71,7 @@ class StreamRequest:
     folder: Path
     deliver: str = "store"
     trigger: str = "500 milliseconds"
-    max_posts_per_batch: int = 100_000
+    max_posts_per_batch: int = MAX_POSTS_A_BATCH
     master: str | None = None
     plan: str = "replicated"
     matchers: int = 8

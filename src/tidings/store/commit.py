@@ -25,6 +25,8 @@ from tidings.store.schema import ERA_BITS
 _MOMENT_S = 60.0
 _NONE_YET = "Batch {} of stream {!r} was never begun; call begin() first."
 
+_NEW = f"""INSERT INTO match (era, subscription, cursor, post, index_version, batch)
+    SELECT (hit.b + ?) >> {ERA_BITS}, hit.a, hit.b + ?, hit.b + ?, ?, ? FROM (SELECT a, b FROM {{}}) AS hit"""
 _LATE = f"""INSERT INTO match (era, subscription, cursor, post, index_version, batch)
     SELECT (hit.b + ?) >> {ERA_BITS}, hit.a, hit.b + ?, known.a, ?, ?
     FROM (SELECT a, b FROM {{}}) AS hit JOIN known_post AS known ON known.b = hit.b
@@ -149,9 +151,8 @@ def _known(db: Database, ids: list[str], kind: int, first: int) -> Hits:
 
 
 def _store_new(db: Database, hits: Hits, first: int, stamp: Stamp) -> int:
-    cursor = hits.places + first
-    columns = {"subscription": hits.subscriptions, "cursor": cursor, "post": cursor, "era": cursor >> ERA_BITS}
-    db.append("match", pa.table(columns), {"index_version": stamp.index_version, "batch": stamp.batch})
+    given = db.pairs(*hits)
+    db.run(_NEW.format(given.sql), first, first, first, stamp.index_version, stamp.batch, *given.parameters)
     _add_to_tally(db, hits.subscriptions)
     return len(hits.places)
 
