@@ -116,9 +116,8 @@ def _running(folder: Path, store: Store, source: Path, once: bool = False) -> It
     if look is None:
         raise RuntimeError("nobody stops a benchmark")
     batches = Batches(store, Follower(store, folder / "index"), ToStore(), lambda: stream_id(checkpoint))
-    writer = each_batch(read_folder(spark, look, MAX_POSTS_A_BATCH), batches).option(
-        "checkpointLocation", os.path.abspath(checkpoint)
-    )
+    writer = each_batch(read_folder(spark, look, MAX_POSTS_A_BATCH), batches)
+    writer = writer.option("checkpointLocation", os.path.abspath(checkpoint))
     query = (writer.trigger(availableNow=True) if once else writer.trigger(processingTime="100 milliseconds")).start()
     try:
         yield query

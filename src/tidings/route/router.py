@@ -276,20 +276,7 @@ def _choose(terms, start, end, place, needs, looked_up, chosen, used):  # type: 
     write(uint32),
 )
 def _deal(  # type: ignore[no-untyped-def]
-    terms,
-    bounds,
-    active,
-    bits,
-    of_term,
-    companions,
-    always,
-    matters,
-    gaps_after,
-    needed,
-    looked_up,
-    places,
-    dealt,
-    chosen,
+    terms, bounds, active, bits, of_term, companions, always, matters, gaps_after, needed, looked_up, places, dealt, out
 ):
     """Give every matcher its posts and, of each, the terms it needs.
 
@@ -308,7 +295,7 @@ def _deal(  # type: ignore[no-untyped-def]
             while left != 0:
                 place = lowest_bit(left)
                 matcher = word * uint64(64) + place
-                used = _choose(terms, start, end, place, needed[matcher], looked_up, chosen, places[_ONE, matcher])
+                used = _choose(terms, start, end, place, needed[matcher], looked_up, out, places[_ONE, matcher])
                 at = places[_ZERO, matcher]
                 dealt[_ZERO, at], dealt[_ONE, at] = uint32(post), uint32(used)
                 places[_ZERO, matcher], places[_ONE, matcher] = at + _ONE, used
