@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _FADING = 0.7  # what a batch counts against the one after it
-_ASSUMED = ((0, 0.3), (2_000, 0.5))  # posts and seconds, until batches of some size say otherwise
+_ASSUMED = ((0, 0.3, 3.0), (500, 0.35, 0.3))  # posts, seconds, and what that counts against the last batch
 _REMEMBERED = 20
 _FASTEST_S = 1e-6  # a post; no machine is faster
 
@@ -14,7 +14,8 @@ _FASTEST_S = 1e-6  # a post; no machine is faster
 class Pace:
     """A batch takes `base_s` and, for every post, `post_s`: the line nearest to the last batches, older ones fading.
 
-    Two batches are assumed, so that a stream of few posts, whose batches take what Spark takes, is not thought slow.
+    Some are assumed: one without posts, so that batches which are all alike tell how much of them is the posts'; and
+    one that was quick, so that a stream of few posts, whose batches take what Spark takes, is not thought slow.
     """
 
     batches: tuple[tuple[int, float], ...] = ()  # posts and seconds, the latest first
@@ -37,7 +38,7 @@ class Pace:
 
     def _line(self) -> tuple[float, float]:
         measured = [(posts, seconds, _FADING**age) for age, (posts, seconds) in enumerate(self.batches)]
-        points = [*((posts, seconds, 1.0) for posts, seconds in _ASSUMED), *measured]
+        points = [*_ASSUMED, *measured]
         weight = sum(w for _, _, w in points)
         mean_posts, mean_seconds = (sum(point[axis] * point[2] for point in points) / weight for axis in (0, 1))
         wide = sum(w * (posts - mean_posts) ** 2 for posts, _, w in points)

@@ -1,7 +1,7 @@
 """How much to shed in the next batch of a stream: what was measured comes in, a level goes out. Pure.
 
-A post waits for the batch before it to end, and for its own. So of the latency that is accepted, what is unread when a
-batch begins (its own posts and those that wait) may take half.
+A post waits for the batch before it to end, and for its own. So what is unread when a batch begins (its own posts and
+those that wait) may take a little less than half of the latency that is accepted.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from tidings.route.pace import Pace
 from tidings.route.shed import Shed
 
 STEP_S = 1.0  # the level changes about once a second, or once a batch where these are longer
+_SHARE = 0.4  # of the latency, for one batch
 _LEVELS = 8
 _AT_RANDOM = Levels(1 - 1 / _LEVELS, 1 / _LEVELS)
+_LEAST = 0.5  # matchers, that the last level leaves a post at most
 _MOST = 0.95  # of the posts lead to no more matchers than level 1 allows
 _NO_BATCHES = Pace()
 _NOTHING_SHED = Shedding()
@@ -44,14 +46,33 @@ class Pressure:
         return known
 
     def decided(self, unread: float, now: float) -> Pressure:
-        """Before a batch: `unread` posts have arrived, its own included."""
-        if now - self.stepped_at < STEP_S:
+        """Before a batch: `unread` posts have arrived, its own included. What was never measured sheds nothing."""
+        passed_s = now - self.stepped_at
+        if passed_s < STEP_S or not self.pace.batches or not any(self.spread[1:]):
             return self
-        return replace(self, shedding=self.shedding.adapted(unread, self.buffer, self.levels), stepped_at=now)
+        once = self.shedding.adapted(unread, self.buffer, self.levels)
+        return replace(self, shedding=self._further(once, unread, passed_s), stepped_at=now)
+
+    def _further(self, once: Shedding, unread: float, passed_s: float) -> Shedding:
+        """A batch that took several seconds has missed as many steps, and so will the one that begins.
+
+        They are made now, as far as the load that is to be expected at each level asks for it.
+        """
+        way, loads = once.level - self.shedding.level, self.loads
+        missed = min((passed_s + self.pace.seconds(unread)) / STEP_S, self.levels.highest) - 1
+        level = once.level
+        while way and loads and missed >= 1 and 0 <= level + way <= self.levels.highest:
+            expected = unread * loads[level] / loads[self.shedding.level]
+            if self.buffer.segment(expected) != once.segment:
+                break
+            level, missed = level + way, missed - 1
+        return replace(once, level=level)
 
     @property
     def buffer(self) -> Buffer:
-        return Buffer.for_latency(self.latency_s / 2, 1 / self.pace.post_s, self.loads)
+        """What may be unread; shedding does not make a batch shorter than one without posts."""
+        budget_s = max(_SHARE * self.latency_s - self.pace.base_s, self.latency_s / 8)
+        return Buffer.for_latency(budget_s, 1 / self.pace.post_s, self.loads)
 
     @property
     def loads(self) -> list[float]:
@@ -67,12 +88,12 @@ class Pressure:
 
 
 def levels_for(policy: str, spread: Sequence[int]) -> Levels:
-    """Eight levels, from one that withholds little of posts like these to one that lets an eighth of that through."""
+    """Eight levels or more, from one that withholds little of posts like these to one that leaves most with none."""
     if policy == "random":
         return _AT_RANDOM
     going = np.cumsum(spread[1:])
     most = int(np.searchsorted(going, _MOST * going[-1])) + 1
-    return Levels(most, most / _LEVELS)
+    return Levels(most, min(most / _LEVELS, _LEAST))
 
 
 def load_at(policy: str, spread: Sequence[int], limit: float) -> float:

@@ -23,6 +23,7 @@ class Shedder:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._is_on = policy != "off"
+        self._is_warm = False
         self._unread, self._clock = unread, clock
         self.pressure = Pressure(policy, latency_s)
         self.waiting: float | None = None  # unread when the last batch began
@@ -39,9 +40,10 @@ class Shedder:
         return json.dumps(noted) if shed.is_on else ""
 
     def measured(self, batch: int, seconds: float, noted: Noted) -> None:
-        """After the batch."""
-        if self._is_on:
+        """After the batch; what the first one takes, while everything is loaded and compiled, tells nothing."""
+        if self._is_on and self._is_warm:
             self.pressure = self.pressure.measured(noted.posts, seconds, noted.spread.tolist())
+        self._is_warm = True
         if self._is_on and self._unread is not None:
             self._unread.taken(batch, noted.posts)
 
