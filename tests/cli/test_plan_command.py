@@ -23,8 +23,8 @@ COMMANDS = {
     "bars": ["plan", "show", "w.plan", "--posts", "posts.parquet"],
     "about": ["plan", "show", "w.plan", "--json"],
     "by plan": [*MATCH, "a.csv", "--partitioner", "w.plan"],
-    "by name": [*MATCH, "b.csv", "--partitioner", "salb+", "--matchers", "4", "--placement", "lasp"],
-    "by hash": [*MATCH, "c.csv", "--matchers", "4", "--placement", "random"],
+    "by default": [*MATCH, "b.csv", "--matchers", "4", "--placement", "lasp"],
+    "by hash": [*MATCH, "c.csv", "--partitioner", "hash", "--matchers", "4", "--placement", "random"],
     "exists": ["plan", "learn", "posts.parquet", "--out", "w.plan"],
     "nothing said": ["plan", "learn", "silent.jsonl", "--out", "s.plan"],
 }
@@ -76,8 +76,8 @@ def test_matching_gives_the_same_by_every_plan(ran):
     found = [sorted((folder / name).read_text().splitlines()) for name in ("a.csv", "b.csv", "c.csv")]
     assert found[0] == found[1] == found[2]
     assert len(found[0]) > 10
-    assert (ran["by plan"].summary["matchers"], ran["by name"].summary["matchers"]) == (6, 4)
-    assert "words by salb+, subscriptions by lasp" in ran["by name"].summary["why"]
+    assert (ran["by plan"].summary["matchers"], ran["by default"].summary["matchers"]) == (6, 4)
+    assert "words by salb+, subscriptions by lasp" in ran["by default"].summary["why"]
 
 
 @pytest.mark.parametrize(

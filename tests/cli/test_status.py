@@ -146,7 +146,7 @@ def test_matchers_are_listed_with_their_load(said, figures):
     assert ["1", "100", "10", "1.0", "s", "10", "10", "ms", "25%"] in rows
     assert "the busiest took 1.50 times the mean" in out
     told = json.loads(said("--json"))["figures"]
-    assert told["batch_matchers"][1] == {"matcher": 1, "posts": 10, "matches": 1, "seconds": 0.01}
+    assert told["batch_matchers"][1] == {"matcher": 1, "posts": 10, "matches": 1, "seconds": 0.01, "withheld": 0}
 
 
 def test_in_the_replicated_plan_the_load_is_that_of_all_workers(said, figures):

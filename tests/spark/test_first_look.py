@@ -7,7 +7,8 @@ import threading
 import pytest
 
 from tidings.errors import InputError
-from tidings.spark.run_stream import StreamRequest, _look
+from tidings.spark.incoming import look
+from tidings.spark.request import StreamRequest
 from tidings.spark.source import _first_file, first_look
 
 
@@ -29,7 +30,7 @@ def test_a_file_that_is_not_packed_as_its_name_says_is_named_with_the_way_out(sp
     (folder / name).write_text("this is no gzip\n")
     request = StreamRequest(posts=str(folder), where=str(tmp_path), folder=tmp_path)
     with pytest.raises(InputError) as refused:
-        _look(request, spark, threading.Event())
+        look(request, spark, threading.Event())
     assert str(refused.value) == (
         f"{folder / name}: this file is damaged and cannot be read (not a gzip file); "
         "put a whole one in its place, or an empty one to go on without it."

@@ -68,10 +68,10 @@ def match(
         str,
         typer.Option(
             metavar="NAME|PLAN",
-            help="How words are shared out over matchers: hash, salb+, salb, gc, gfc, gfcl, gnfcl, or a file made by "
+            help="How words are shared out over matchers: salb+, salb, hash, gc, gfc, gfcl, gnfcl, or a file made by "
             "[bold]tidings plan learn[/].",
         ),
-    ] = "hash",
+    ] = "salb+",
     placement: Annotated[
         str,
         typer.Option(help="Which of the matchers of its words gets a subscription: rarest, lasp or random."),

@@ -1,4 +1,4 @@
-"""`tidings plan learn` and `tidings plan show`: which matcher is responsible for which words, and how good that is."""
+"""`tidings plan learn`, `show` and `relearn`: which matcher is responsible for which words, and how good that is."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.table import Table
 
 from tidings.cli.progress import Progress
 from tidings.cli.screen import screen
+from tidings.cli.state import DEFAULT_STATE, StateOption, WorkOption, state_at
 from tidings.errors import InputError, OutputError
 
 if TYPE_CHECKING:
@@ -46,6 +47,15 @@ SHOW_EXAMPLES = """[bold]Examples[/]
 tidings plan show words.plan
 
 tidings plan show words.plan --posts posts/ --subscriptions subs.txt --json"""
+
+RELEARN_HELP = (
+    "Have a stream learn its plan anew, from the posts of late.\n\n"
+    "It goes on meanwhile, and switches between two batches: no match is lost or repeated. "
+    "[bold]tidings run --relearn[/] does it by itself every so often."
+)
+RELEARN_EXAMPLES = """[bold]Examples[/]
+
+tidings plan relearn --state news"""
 
 SubscriptionsOption = Annotated[
     Path | None,
@@ -107,6 +117,25 @@ def show(
         with Progress(quiet=json_summary) as progress:
             told |= _figures(loaded, _corpus(posts, subscriptions, sample, seed, progress))
     _print(told, json_summary)
+
+
+@app.command("relearn", help=RELEARN_HELP, epilog=RELEARN_EXAMPLES)
+def relearn(state: StateOption = DEFAULT_STATE, work: WorkOption = None) -> None:
+    from tidings.watch.figures import load_figures
+    from tidings.watch.health import Condition, health
+
+    place = state_at(state, work)
+    figures = load_figures(place.folder)
+    if figures is not None and figures.plan == "replicated":
+        raise InputError(
+            f"{place.shown}: every worker of this stream holds the whole index, so there is no plan; run it with "
+            "--plan partitioned to have one."
+        )
+    with place.open() as store:
+        store.ask_to_relearn()
+    is_running = health(figures, time.time()).condition in (Condition.running, Condition.stale)
+    when = "beside its work, and switches to it between two batches" if is_running else "when it runs next"
+    print(f"asked for: the stream learns a new plan {when}; `tidings status{place.option}` tells its version.")
 
 
 def _check_out(out: Path, overwrite: bool) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tidings.cli.duration import seconds
 from tidings.cli.master import check_master
+from tidings.cli.match import Plan
 from tidings.cli.screen import screen
 from tidings.cli.state import DEFAULT_STATE, StateOption, WorkOption, state_at
 from tidings.config import MAX_POSTS_A_BATCH
@@ -30,15 +31,22 @@ tidings run --posts incoming --state news
 
 tidings run --posts kafka://localhost:9092/posts --state news --deliver kafka://localhost:9092/matches
 
+tidings run --posts incoming --state news --plan partitioned --matchers 16 --relearn "24 h"
+
+tidings run --posts incoming --state news --shed subscription --latency "5 s"
+
 tidings matches 1 --follow --state news"""
 
-_TRIGGER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|seconds?|m|minutes?)\s*")
-_UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes"}
+_BATCH_A_SECOND = 2_000  # of the latency accepted: short batches, so that what is shed can follow the load
 
 
-class Plan(StrEnum):
-    replicated = "replicated"
-    partitioned = "partitioned"
+class Shed(StrEnum):
+    """What is withheld when more posts come than can be worked off in time."""
+
+    off = "off"
+    consensus = "consensus"
+    subscription = "subscription"
+    random = "random"
 
 
 class Processed(StrEnum):
@@ -55,10 +63,53 @@ def run(
     ] = "store",
     trigger: Annotated[str, typer.Option(help="How often to look for posts, as in '500 ms' or '2 s'.")] = "500 ms",
     max_posts_per_batch: Annotated[
-        int, typer.Option(min=1, help="About how many posts a batch takes; files are taken whole.")
-    ] = MAX_POSTS_A_BATCH,
-    plan: Annotated[Plan, typer.Option(help="Every worker with the whole index, or shared out.")] = Plan.replicated,
-    matchers: Annotated[int, typer.Option(min=1, max=1024, help="How many share a partitioned index.")] = 8,
+        int | None,
+        typer.Option(
+            min=1,
+            help="About how many posts a batch takes; files are taken whole.",
+            show_default=f"{MAX_POSTS_A_BATCH:,}; with --shed {_BATCH_A_SECOND:,} for each second of --latency",
+        ),
+    ] = None,
+    plan: Annotated[
+        Plan, typer.Option(help="Every worker with the whole index, or the index shared out over matchers.")
+    ] = Plan.auto,
+    matchers: Annotated[
+        int | None,
+        typer.Option(min=1, max=1024, metavar="N", help="Matchers of the partitioned plan.", show_default="8"),
+    ] = None,
+    partitioner: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|PLAN",
+            help="How words are shared out over matchers: salb+, salb, hash, gc, gfc, gfcl, gnfcl, or a file made by "
+            "tidings plan learn.",
+        ),
+    ] = "salb+",
+    placement: Annotated[
+        str, typer.Option(help="Which of the matchers of its words gets a subscription: rarest, lasp or random.")
+    ] = "rarest",
+    relearn: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Learn the plan anew so often, as in '24 h'.", show_default="never"),
+    ] = None,
+    relearn_factor: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            metavar="X",
+            help="Learn it anew when imbalance times spread is X times what it was right after learning; 0: never.",
+        ),
+    ] = 1.5,
+    shed: Annotated[
+        Shed,
+        typer.Option(
+            help="What to withhold from matchers when more posts come than can be matched in time: nothing; all but "
+            "where most words of a post lead; all but where they lead to most subscriptions; any posts at random."
+        ),
+    ] = Shed.off,
+    latency: Annotated[
+        str, typer.Option(metavar="TIME", help="How late a match may be before anything is shed, as in '5 s'.")
+    ] = "5 s",
     master: Annotated[str | None, typer.Option(metavar="URL", help="The Spark master; default: this machine.")] = None,
     metrics_port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Serve the figures for Prometheus on this port of loopback.")
@@ -75,8 +126,12 @@ def run(
     at = state_at(state, work)
     _check_source(posts)
     _check_delivery(deliver)
-    every = _interval(trigger)
-    from tidings.spark.run_stream import StreamRequest, run_stream  # here: it brings Spark
+    every, latency_s = seconds(trigger, "--trigger"), seconds(latency, "--latency")
+    every_s = None if relearn is None else seconds(relearn, "--relearn")
+    _check_plan(plan, partitioner, matchers, placement, shed, every_s)
+    from tidings.partition.words.due import Rules
+    from tidings.spark.request import StreamRequest  # here: it brings Spark
+    from tidings.spark.run_stream import run_stream
     from tidings.store import Retention
 
     request = StreamRequest(
@@ -84,11 +139,16 @@ def run(
         where=at.where,
         folder=at.folder,
         deliver=deliver,
-        trigger=every,
-        max_posts_per_batch=max_posts_per_batch,
+        trigger=f"{round(every * 1000)} milliseconds",
+        max_posts_per_batch=max_posts_per_batch or _batch(shed, latency_s),
         master=master,
-        plan=plan.value,
+        plan=Plan.partitioned.value if shed != Shed.off else plan.value,
         matchers=matchers,
+        partitioner=partitioner,
+        placement=placement,
+        relearn=Rules(every_s, relearn_factor or None),
+        shed=shed.value,
+        latency_s=latency_s,
         metrics_port=metrics_port,
         retention=Retention(max_matches_per_subscription=keep_matches, max_age_s=keep_days * 86_400),
         processed=processed.value,
@@ -98,12 +158,25 @@ def run(
     run_stream(request, screen().print)
 
 
-def _interval(trigger: str) -> str:
-    found = _TRIGGER.fullmatch(trigger)
-    if found is None:
-        raise InputError(f"--trigger {trigger!r}: write a number and ms, s or m, for example '500 ms'.")
-    unit = next(name for short, name in _UNITS.items() if found[2] in (short, name, name[:-1]))
-    return f"{found[1]} {unit}"
+def _batch(shed: Shed, latency_s: float) -> int:
+    return MAX_POSTS_A_BATCH if shed == Shed.off else max(1, min(MAX_POSTS_A_BATCH, round(_BATCH_A_SECOND * latency_s)))
+
+
+def _check_plan(
+    plan: Plan, partitioner: str, matchers: int | None, placement: str, shed: Shed, every_s: float | None
+) -> None:
+    from tidings.partition.words.wanted import WantedPlan
+
+    wanted = WantedPlan.checked(partitioner, matchers, placement)
+    if plan == Plan.replicated and shed != Shed.off:
+        raise InputError(
+            "--shed withholds posts from matchers, and the replicated plan has none; leave --plan out, or make it "
+            "partitioned."
+        )
+    if every_s is not None and plan == Plan.replicated:
+        raise InputError("--relearn is for the partitioned plan; leave --plan out, or make it partitioned.")
+    if every_s is not None and not wanted.learns:
+        raise InputError(f"--relearn: there is nothing to learn for {partitioner!r}; choose another --partitioner.")
 
 
 def _check_source(posts: str) -> None:

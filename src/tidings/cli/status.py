@@ -16,11 +16,13 @@ from rich.text import Text
 from tidings.cli.pipe import closable, emit, one_line, safe_json
 from tidings.cli.screen import screen
 from tidings.cli.state import DEFAULT_STATE, State, StateOption, WorkOption, state_at
+from tidings.cli.status_plan import planned, shedding
 from tidings.watch.figures import StreamFigures, load_figures
 from tidings.watch.health import Condition, Health, bookkeeping_share, health
 from tidings.watch.load import MatcherLoad, imbalance
 
 if TYPE_CHECKING:
+    from tidings.store import ShedCounts
     from tidings.store.records import Batch, Rejected, Sizes
 
 HELP = """Show how the stream is doing: whether it runs, rates, lag, batches, index, matchers, rejected rows, disk use.
@@ -50,6 +52,7 @@ class Status:
     rejected: list[Rejected]
     disk_bytes: dict[str, int]
     free_bytes: int | None
+    shed: ShedCounts
 
 
 def status(
@@ -82,6 +85,7 @@ def look(place: State) -> Status:
             store.rejected(_REJECTED),
             disk,
             shutil.disk_usage(place.folder).free if place.folder.is_dir() else None,
+            store.withheld(),
         )
 
 
@@ -98,6 +102,11 @@ def as_dict(told: Status) -> dict[str, Any]:
         "batches": [asdict(batch) for batch in told.batches],
         "stored": asdict(told.sizes),
         "rejected": [one._asdict() for one in told.rejected],
+        "withheld": {
+            "posts": sum(told.shed.matchers.values()),
+            "matchers": {str(matcher): count for matcher, count in sorted(told.shed.matchers.items())},
+            "owners": dict(told.shed.owners),
+        },
         "disk_bytes": told.disk_bytes,
         "disk_free_bytes": told.free_bytes,
     }
@@ -128,7 +137,8 @@ def _stream(told: Status) -> Iterable[tuple[str, Text | str]]:
     yield "last batch", _last_batch(figures)
     index = f"version {figures.index_version}, segments {figures.segments:,}, subscriptions {figures.subscriptions:,}"
     yield "index", index
-    yield "plan", f"{figures.plan}, version {figures.plan_version}"
+    yield "plan", planned(figures)
+    yield from shedding(figures, told.shed)
 
 
 def _waiting(figures: StreamFigures) -> str:
@@ -177,12 +187,14 @@ def _matchers(figures: StreamFigures | None) -> Table | None:
             "all workers" if figures.plan == "replicated" else f"{load.matcher}",
             f"{load.posts:,}",
             f"{load.matches:,}",
+            *((f"{load.withheld:,}",) if figures.shed != "off" else ()),
             _time(load.seconds),
             *_last_share(last.get(load.matcher), whole),
         )
         for load in figures.matchers
     ]
-    names = ("matcher", "posts", "matches", "processor", "last batch: posts", "processor", "share")
+    spared = ("withheld",) if figures.shed != "off" else ()
+    names = ("matcher", "posts", "matches", *spared, "processor", "last batch: posts", "processor", "share")
     return _table(_matchers_title(figures), names, rows)
 
 

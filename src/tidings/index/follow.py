@@ -1,13 +1,15 @@
 """An index that follows the subscriptions of a store: every change is a new version, ready for the next batch.
 
-Small segments are folded at once. When much has changed, the whole is merged in a thread of its own; the merged version
-is published at the next refresh, and what changed meanwhile is read from the store's log again.
+Small segments are folded at once. When much has changed, the whole is merged in a thread of its own; so it is when the
+plan of words is learned anew. The version made aside is published at the next refresh, and what changed meanwhile is
+read from the store's log again.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,9 +18,11 @@ from tidings.errors import ChangesForgotten, IndexDamaged
 from tidings.index.fold import fold_index
 from tidings.index.index import Index
 from tidings.index.manifest import PlanRecord, versions
-from tidings.index.publish import Prepared, change_index, prepare_merge, rebuild_index
+from tidings.index.publish import Learn, Prepared, change_index, prepare_merge, prepare_relearned, rebuild_index
 from tidings.index.retire import retire_versions, sweep
+from tidings.index.words import word_plan
 from tidings.model import REGION_TYPE
+from tidings.partition.words.plan import LearnedPlan, WordPlan
 from tidings.store import Store, Subscription
 
 _MUCH = 4  # a merge is worth it when a quarter of the base has come or gone
@@ -29,22 +33,45 @@ _KEPT_VERSIONS = 8  # for tasks that still run, and for whoever looks
 class Follower:
     """The newest version, kept up to date with a store. One process at a time may follow into a folder."""
 
-    def __init__(self, store: Store, folder: Path, plan: PlanRecord | None = None) -> None:
+    def __init__(
+        self, store: Store, folder: Path, plan: PlanRecord | None = None, words: LearnedPlan | None = None
+    ) -> None:
+        """`plan` says of what kind the index is to be; its words are hashed until `words` are given or learned."""
         self._store = store
         self._folder = folder
         self._plan = plan
-        self._merge: _Merge | None = None
+        self._words = words
+        self._making: _Making | None = None
+        self.learning_failure: BaseException | None = None  # of what was learned last
         self.index = self._opened()
 
     def refresh(self) -> Index:
         """The version that holds every change made before this call."""
-        self._take_merged()
+        self._take_made()
         try:
             self._follow()
         except ChangesForgotten:
-            self.index = self._rebuilt()
+            self.index = self._rebuilt(self.index.manifest.plan, word_plan(self._folder, self.index.manifest.plan))
         self._merge_if_worth_it()
         return self.index
+
+    def relearn(self, learn: Learn) -> bool:
+        """Begin to learn a plan, and to place all subscriptions by it; False while another version is in the making."""
+        if self._making is not None:
+            return False
+        index, self.learning_failure = self.index, None
+        self._making = _Making(index, lambda: prepare_relearned(index, learn), learns=True)
+        return True
+
+    @property
+    def is_learning(self) -> bool:
+        """Whether a plan is being learned, or was and waits for the next refresh."""
+        return self._making is not None and self._making.learns
+
+    @property
+    def has_learned(self) -> bool:
+        """Whether the next refresh switches to a plan learned meanwhile."""
+        return self.is_learning and self._making is not None and not self._making.is_alive()
 
     def version(self, number: int) -> Index:
         """An older version, for a batch that is replayed; IndexDamaged when its files are not whole any more."""
@@ -53,28 +80,41 @@ class Follower:
     def retire(self) -> None:
         """Delete versions nobody needs: not pinned by a batch, not of late."""
         late = range(self.index.version - _KEPT_VERSIONS + 1, self.index.version + 1)
-        merging = {self._merge.version} if self._merge is not None else set()  # it still reads the files of that one
-        retire_versions(self._folder, self._store.pinned() | merging | set(late))
+        making = {self._making.version} if self._making is not None else set()  # it still reads the files of that one
+        retire_versions(self._folder, self._store.pinned() | making | set(late))
 
     def close(self) -> None:
-        """Wait for a merge that is under way; its files are swept up at the next start."""
-        if self._merge is not None:
-            self._merge.join()
+        """Wait for a version that is in the making; its files are swept up at the next start."""
+        if self._making is not None:
+            self._making.join()
 
     def _opened(self) -> Index:
         """The newest version if it is whole and made for this plan; else all subscriptions are compiled anew."""
         if not self._folder.is_dir() or not versions(self._folder):
-            return self._rebuilt()
+            return self._first()
         sweep(self._folder)
         index = Index.open(self._folder, thoroughly=True)
-        return index if index.manifest.plan == self._plan else self._rebuilt()
+        plan, wanted = index.manifest.plan, self._plan
+        same = plan is wanted if plan is None or wanted is None else plan.serves(wanted)
+        return index if same else self._first()
 
-    def _rebuilt(self) -> Index:
+    def _first(self) -> Index:
+        """With the words that are given; without, they are hashed: the posts to learn from are yet to come."""
+        if self._plan is None:
+            return self._rebuilt(None, None)
+        plan = replace(self._plan, version=self._last_plan_version() + 1)
+        return self._rebuilt(plan if self._words is not None else replace(plan, algorithm="hash"), self._words)
+
+    def _rebuilt(self, plan: PlanRecord | None, words: WordPlan | None) -> Index:
         version = self._last_version() + 1
         self._folder.mkdir(parents=True, exist_ok=True)
         position = self._store.position()  # read first: what comes in while we read is told again
         rows = _table(self._store.subscriptions())
-        return rebuild_index(self._folder, version, rows, self._plan, position)[0]
+        learn = None if words is None else lambda terms: words
+        return rebuild_index(self._folder, version, rows, plan, position, learn)[0]
+
+    def _last_plan_version(self) -> int:
+        return max((batch.plan_version for batch in self._store.ledger(last=1)), default=0)
 
     def _last_version(self) -> int:
         """The last that is there or that a batch was matched with: the number of lost files is not given again."""
@@ -91,33 +131,38 @@ class Follower:
         self.index = fold_index(change_index(self.index, added, removed, changed.position)[0])
 
     def _merge_if_worth_it(self) -> None:
-        if self._merge is None and _weight(self.index) > max(_LEAST, _base(self.index) // _MUCH):
-            self._merge = _Merge(self.index)
+        if self._making is None and _weight(self.index) > max(_LEAST, _base(self.index) // _MUCH):
+            index = self.index
+            self._making = _Making(index, lambda: prepare_merge(index))
 
-    def _take_merged(self) -> None:
-        """Publish a merge that is done; the next step brings in what changed while it was made."""
-        if self._merge is None or self._merge.is_alive():
+    def _take_made(self) -> None:
+        """Publish a version made aside; the next step brings in what changed while it was made."""
+        if self._making is None or self._making.is_alive():
             return
-        merge, self._merge = self._merge, None
-        if merge.prepared is None:
-            raise IndexDamaged(self._folder, f"could not be merged: {merge.failure}") from merge.failure
-        self.index = merge.prepared.publish(self.index.version + 1)
+        made, self._making = self._making, None
+        if made.prepared is not None:
+            self.index = made.prepared.publish(self.index.version + 1)
+        elif made.learns:
+            self.learning_failure = made.failure  # the plan there is serves as before
+        else:
+            raise IndexDamaged(self._folder, f"could not be merged: {made.failure}") from made.failure
 
 
-class _Merge(threading.Thread):
-    """A merge in the making."""
+class _Making(threading.Thread):
+    """A version in the making, of the subscriptions that another version holds."""
 
-    def __init__(self, index: Index) -> None:
-        super().__init__(name="tidings-merge", daemon=True)
-        self._index = index
+    def __init__(self, index: Index, make: Callable[[], Prepared], learns: bool = False) -> None:
+        super().__init__(name="tidings-learn" if learns else "tidings-merge", daemon=True)
+        self._make = make
         self.version = index.version
+        self.learns = learns
         self.prepared: Prepared | None = None
         self.failure: BaseException | None = None
         self.start()
 
     def run(self) -> None:
         try:
-            self.prepared = prepare_merge(self._index)
+            self.prepared = self._make()
         except BaseException as error:
             self.failure = error
 

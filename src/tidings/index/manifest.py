@@ -31,6 +31,14 @@ class PlanRecord:
     seed: int
     placer: str = "rarest"
     words: str = ""  # the file that tells the matchers of words; they are hashed when there is none
+    version: int = 1  # grows with every plan that is learned while the index lives
+    origin: str = ""  # what tells the plan file apart that it all began with, if there was one
+
+    def serves(self, wanted: PlanRecord) -> bool:
+        """Whether an index of this plan is what is wanted: of the same kind, learned since then or not yet."""
+        kind = (self.matchers, self.seed, self.placer, self.origin)
+        same = kind == (wanted.matchers, wanted.seed, wanted.placer, wanted.origin)
+        return same and self.algorithm in ("hash", wanted.algorithm)
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,17 +93,29 @@ class Prepared:
 
 def prepare_merge(index: Index) -> Prepared:
     """The slow part of `merge_index`."""
+    plan = index.manifest.plan
+    merged = _prepared(index, plan, None)
+    if plan is not None and plan.words:
+        merged.draft.update(files={plan.words: index.manifest.files[plan.words]})
+    return merged
+
+
+def prepare_relearned(index: Index, learn: Learn) -> Prepared:
+    """As a merge, with all subscriptions placed by a plan that is learned now, for the words subscribed now."""
+    assert index.manifest.plan is not None
+    words = learn(index.vocabulary.terms())
+    plan = replace(index.manifest.plan, algorithm=words.algorithm, words="", version=index.manifest.plan.version + 1)
+    return _prepared(index, plan, words)
+
+
+def _prepared(index: Index, plan: PlanRecord | None, words: WordPlan | None) -> Prepared:
+    """The subscriptions of an index compiled again, without the text of their queries."""
     live = [segment for number in range(len(index.manifest.shards)) for segment in index.shard(number)]
     parts = [(decompile(one.segment, one.removed), one.segment.ids) for one in live]
     if not parts:
         return Prepared(Draft(index.folder, index.manifest), GrowingVocabulary())
     conjunctions, ids = joined(parts)
-    terms = index.vocabulary.terms()
-    merged = _base(index.folder, index.manifest.plan, conjunctions, ids, terms, index.manifest.position)
-    if index.manifest.plan is not None and index.manifest.plan.words:
-        words = index.manifest.plan.words
-        merged.draft.update(files={words: index.manifest.files[words]})
-    return merged
+    return _base(index.folder, plan, conjunctions, ids, index.vocabulary.terms(), index.manifest.position, words)
 
 
 def _base(

@@ -107,6 +107,7 @@ def _running(folder: Path, store: Store, source: Path, once: bool = False) -> It
     from tidings.index.follow import Follower
     from tidings.spark.checkpoint import stream_id
     from tidings.spark.deliver import ToStore
+    from tidings.spark.relearning import Relearner
     from tidings.spark.source import first_look, read_folder
     from tidings.spark.stream import Batches, each_batch
 
@@ -115,7 +116,9 @@ def _running(folder: Path, store: Store, source: Path, once: bool = False) -> It
     look = first_look(spark, str(source), folder / "source.json", lambda: False)
     if look is None:
         raise RuntimeError("nobody stops a benchmark")
-    batches = Batches(store, Follower(store, folder / "index"), ToStore(), lambda: stream_id(checkpoint))
+    follower = Follower(store, folder / "index")
+    relearner = Relearner(follower, store, None)
+    batches = Batches(store, follower, ToStore(), lambda: stream_id(checkpoint), relearner)
     writer = each_batch(read_folder(spark, look, MAX_POSTS_A_BATCH), batches)
     writer = writer.option("checkpointLocation", os.path.abspath(checkpoint))
     query = (writer.trigger(availableNow=True) if once else writer.trigger(processingTime="100 milliseconds")).start()

@@ -35,10 +35,14 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """The shares of a batch, and what was withheld from matchers; None where nothing is shed."""
+    """The shares of a batch, and what was withheld from matchers; None where nothing is shed.
+
+    ``spread[n]`` posts would go to `n` matchers if nothing was shed.
+    """
 
     shares: list[Share]
     withheld: Withheld | None
+    spread: NDArray[np.int64]
 
 
 class Router:
@@ -85,6 +89,7 @@ class Router:
         active = np.empty(len(received.terms), np.uint32)
         leads = (self._of_term, self._is_split, self._of_cell, self._companions)
         _route(*posts, positions.ravel(), *leads, active, bits)
+        spread = np.bincount(np.bitwise_count(bits).sum(axis=1, dtype=np.int64), minlength=self.matchers + 1)
         withheld = self._withhold(shed, active, received.bounds, bits) if shed.is_on else None
         room = np.zeros((2, self.matchers + 1), np.uint64)
         _count_room(received.bounds, bits, room)
@@ -97,13 +102,13 @@ class Router:
         leading = (active, bits, self._of_term, self._companions, self._always, self._matters, self._gaps_after)
         _deal(*posts, *leading, needed, np.empty((longest, 2), np.uint64), ends, dealt, terms)
         shares = [self._share(matcher, places, ends, dealt, terms) for matcher in np.flatnonzero(room[0]).tolist()]
-        return Routed(shares, withheld)
+        return Routed(shares, withheld, spread)
 
     def _withhold(
         self, shed: Shed, active: NDArray[np.uint32], bounds: NDArray[np.uint32], bits: NDArray[np.uint64]
     ) -> Withheld:
         worth = self._worth if shed.policy == "subscription" else np.ones_like(self._worth)
-        return withhold(shed, active, bounds, self._of_term, worth, bits)
+        return withhold(shed, active, bounds, self._of_term, worth, bits, self._is_split)
 
     @staticmethod
     def _share(

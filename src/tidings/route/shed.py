@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import float64, int64, types, uint32, uint64
+from numba import float64, int64, types, uint8, uint32, uint64
 from numpy.typing import NDArray
 
 from tidings.errors import InputError
@@ -43,7 +43,10 @@ class Shed:
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """What was not sent: posts by matcher, and by the word that would have led them there."""
+    """What was not sent: posts by matcher, and by the word that led to nothing, or to less, for it.
+
+    A word that is split, which any of its matchers finds all for, counts only where none of them was left.
+    """
 
     by_matcher: NDArray[np.int64]
     by_lead: NDArray[np.int64]
@@ -60,20 +63,22 @@ def withhold(
     of_term: NDArray[np.uint64],
     worth: NDArray[np.uint32],
     bits: NDArray[np.uint64],
+    is_split: NDArray[np.uint8] | None = None,
 ) -> Withheld:
     """Clear the matchers in `bits` that posts are not sent to.
 
     `active` has the leads of each post as the router leaves them, `of_term` their matchers; `worth` is what a lead
-    counts: 1, or how many subscriptions it leads to.
+    counts: 1, or how many subscriptions it leads to. `is_split` flags the leads that have several versions.
     """
-    matchers = bits.shape[1] * 64
-    withheld = Withheld(np.zeros(matchers, np.int64), np.zeros(len(of_term), np.int64))
-    counted = (withheld.by_matcher, withheld.by_lead)
+    matchers, before = bits.shape[1] * 64, bits.copy()
+    chance = (float64(shed.limit), uint64(shed.seed))
     if shed.policy == "random":
-        _drop(active, bounds, of_term, float64(shed.limit), uint64(shed.seed), bits, *counted)
+        _drop(*chance, bits)
     else:
-        score = np.zeros(matchers, np.uint64)
-        _limit(active, bounds, of_term, worth, float64(shed.limit), uint64(shed.seed), bits, score, *counted)
+        _limit(active, bounds, of_term, worth, *chance, bits, np.zeros(matchers, np.uint64))
+    withheld = Withheld(np.zeros(matchers, np.int64), np.zeros(len(of_term), np.int64))
+    split = np.zeros(len(of_term), np.uint8) if is_split is None else is_split
+    _count(active, bounds, of_term, split, before, bits, withheld.by_matcher, withheld.by_lead)
     return withheld
 
 
@@ -85,44 +90,12 @@ def _chance(post, seed):  # type: ignore[no-untyped-def]
     return float64(mixed >> uint64(11)) / float64(uint64(1) << uint64(53))
 
 
-@inlined
-def _count_leads(active, start, end, of_term, word, gone, by_lead):  # type: ignore[no-untyped-def]
-    """Count every lead of a post that leads to a matcher it is not sent to."""
-    for at in range(start, end):
-        term = uint64(active[at])
-        if term == 0:
-            break
-        by_lead[term] += int64(of_term[term, word] & gone != 0)
-
-
-@inlined
-def _count_matchers(word, gone, by_matcher):  # type: ignore[no-untyped-def]
-    while gone != 0:
-        by_matcher[word * uint64(64) + lowest_bit(gone)] += int64(1)
-        gone &= gone - _ONE
-
-
-@kernel(
-    types.void,
-    read(uint32),
-    read(uint32, 2),
-    read(uint64, 2),
-    float64,
-    uint64,
-    write(uint64, 2),
-    write(int64),
-    write(int64),
-)
-def _drop(active, bounds, of_term, passing, seed, bits, by_matcher, by_lead):  # type: ignore[no-untyped-def]
-    for post in range(uint64(bounds.shape[0])):
-        if _chance(post, seed) < passing:
-            continue
-        for word in range(uint64(bits.shape[1])):
-            gone = bits[post, word]
-            start, end = uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])
-            _count_leads(active, start, end, of_term, word, gone, by_lead)
-            _count_matchers(word, gone, by_matcher)
-            bits[post, word] = _ZERO
+@kernel(types.void, float64, uint64, write(uint64, 2))
+def _drop(passing, seed, bits):  # type: ignore[no-untyped-def]
+    for post in range(uint64(bits.shape[0])):
+        if _chance(post, seed) >= passing:
+            for word in range(uint64(bits.shape[1])):
+                bits[post, word] = _ZERO
 
 
 @inlined
@@ -179,10 +152,8 @@ def _least(bits, post, score):  # type: ignore[no-untyped-def]
     uint64,
     write(uint64, 2),
     write(uint64),
-    write(int64),
-    write(int64),
 )
-def _limit(active, bounds, of_term, worth, limit, seed, bits, score, by_matcher, by_lead):  # type: ignore[no-untyped-def]
+def _limit(active, bounds, of_term, worth, limit, seed, bits, score):  # type: ignore[no-untyped-def]
     whole = uint64(limit)
     for post in range(uint64(bounds.shape[0])):
         targets = _targets(bits, post)
@@ -195,7 +166,55 @@ def _limit(active, bounds, of_term, worth, limit, seed, bits, score, by_matcher,
         _weigh(active, start, end, of_term, worth, bits, post, score)
         for _ in range(targets - allowed):
             matcher = _least(bits, post, score)
-            word, gone = matcher >> uint64(6), _ONE << (matcher & uint64(63))
-            bits[post, word] &= ~gone
-            by_matcher[matcher] += int64(1)
-            _count_leads(active, start, end, of_term, word, gone, by_lead)
+            bits[post, matcher >> uint64(6)] &= ~(_ONE << (matcher & uint64(63)))
+
+
+@inlined
+def _said_before(active, start, at):  # type: ignore[no-untyped-def]
+    """Whether a post has led by this word already."""
+    found = False
+    for earlier in range(start, at):
+        found |= active[earlier] == active[at]
+    return found
+
+
+@inlined
+def _is_lost(of_term, is_split, term, post, before, bits):  # type: ignore[no-untyped-def]
+    """Whether a lead of a post reaches less than before; where it is split, whether it reaches nothing."""
+    gone, left = _ZERO, _ZERO
+    for word in range(uint64(bits.shape[1])):
+        gone |= of_term[term, word] & before[post, word] & ~bits[post, word]
+        left |= of_term[term, word] & bits[post, word]
+    return gone != 0 and (is_split[term] == 0 or left == 0)
+
+
+@kernel(
+    types.void,
+    read(uint32),
+    read(uint32, 2),
+    read(uint64, 2),
+    read(uint8),
+    read(uint64, 2),
+    read(uint64, 2),
+    write(int64),
+    write(int64),
+)
+def _count(active, bounds, of_term, is_split, before, bits, by_matcher, by_lead):  # type: ignore[no-untyped-def]
+    """Count what is in `before` and no longer in `bits`."""
+    for post in range(uint64(bits.shape[0])):
+        is_shed = False
+        for word in range(uint64(bits.shape[1])):
+            gone = before[post, word] & ~bits[post, word]
+            while gone != 0:
+                by_matcher[word * uint64(64) + lowest_bit(gone)] += int64(1)
+                gone &= gone - _ONE
+                is_shed = True
+        if not is_shed:
+            continue
+        start = uint64(bounds[post, _ZERO])
+        for at in range(start, uint64(bounds[post, _ONE])):
+            term = uint64(active[at])
+            if term == 0:
+                break
+            if not _said_before(active, start, at) and _is_lost(of_term, is_split, term, post, before, bits):
+                by_lead[term] += int64(1)

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidings.model import RejectedSubscription
+from tidings.partition.words.learn import DEFAULT
 from tidings.partition.words.wanted import QUICK_SAMPLE, WantedPlan
 from tidings.receive.subscriptions import from_table
 from tidings.spark import posts as receive
@@ -41,7 +42,7 @@ def match(
     *,
     plan: str = "auto",
     matchers: int | None = None,
-    partitioner: str = "hash",
+    partitioner: str | None = None,
     placement: str = "rarest",
     unique: bool = False,
 ) -> DataFrame:
@@ -53,11 +54,13 @@ def match(
     at all ids (batch only).
 
     The partitioned plan shares the index out over `matchers`: by the words as `partitioner` maps them (`hash`, an
-    algorithm that learns from a sample of the posts, or a file made by `tidings plan learn`), and of several matchers
-    that come into question to the one `placement` chooses. No choice changes the matches.
+    algorithm that learns from a sample of the posts, or a file made by `tidings plan learn`; `salb+` where nothing is
+    said, and `hash` for a stream, which cannot be looked at before it runs), and of several matchers that come into
+    question to the one `placement` chooses. No choice changes the matches.
     """
-    options = {"plan": plan, "partitioner": partitioner, "placement": placement}
-    return prepare(posts, subscriptions.toArrow(), matchers=matchers, unique=unique, **options).matches
+    table = subscriptions.toArrow()
+    options = {"plan": plan, "placement": placement}
+    return prepare(posts, table, matchers=matchers, partitioner=partitioner, unique=unique, **options).matches
 
 
 def rejected(posts: DataFrame) -> DataFrame:
@@ -71,7 +74,7 @@ def prepare(
     *,
     plan: str = "auto",
     matchers: int | None = None,
-    partitioner: str = "hash",
+    partitioner: str | None = None,
     placement: str = "rarest",
     unique: bool = False,
 ) -> Matching:
@@ -80,6 +83,7 @@ def prepare(
     folder = Path(tempfile.mkdtemp(prefix="tidings-index-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     cores = posts.sparkSession.sparkContext.defaultParallelism
+    partitioner = partitioner or ("hash" if posts.isStreaming else DEFAULT)
     wanted = WantedPlan.checked(partitioner, matchers, placement, cores)
     planned = plan_index(folder, checked.table, plan, wanted, lambda: first_texts(posts, QUICK_SAMPLE))
     ref = ship(posts.sparkSession, planned.index)

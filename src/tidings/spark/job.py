@@ -13,22 +13,27 @@ from tidings.route import blob
 from tidings.spark import posts as receive
 from tidings.spark import stages
 from tidings.spark.load import Tell, measured
+from tidings.spark.routing import Routing
 from tidings.spark.worker import IndexRef
 
+_SEND_ALL = Routing()
 
-def match_posts(posts: DataFrame, index: Index, ref: IndexRef, tell: Tell | None = None) -> DataFrame:
+
+def match_posts(
+    posts: DataFrame, index: Index, ref: IndexRef, tell: Tell | None = None, routing: Routing = _SEND_ALL
+) -> DataFrame:
     """`subscription_id`, `post_id`, `index_version` of every match; the index decides between the two plans.
 
-    `tell` gets the load of the matchers, task by task.
+    `tell` gets the load of the matchers, task by task; `routing` may withhold posts from matchers.
     """
-    found = _found(posts, index, ref, tell)
+    found = _found(posts, index, ref, tell, routing)
     # A list a post, taken apart here: Spark's generated code makes rows of it in a third of the time it takes to
     # read as many rows from Python.
     each = found.select(F.explode("subscriptions").alias("subscription_id"), "post_id")
     return each.withColumn("index_version", F.lit(ref.version).cast("bigint"))
 
 
-def _found(posts: DataFrame, index: Index, ref: IndexRef, tell: Tell | None) -> DataFrame:
+def _found(posts: DataFrame, index: Index, ref: IndexRef, tell: Tell | None, routing: Routing) -> DataFrame:
     """`post_id` and the list of `subscriptions` it matches; a post may have several such rows."""
     post_type = receive.id_type(posts)
     subscription_type = index.id_type
@@ -42,7 +47,7 @@ def _found(posts: DataFrame, index: Index, ref: IndexRef, tell: Tell | None) -> 
     routed_schema = blob.routed_schema(
         arrow_type, index.manifest.terms, with_positions=index.manifest.regions, with_places=index.manifest.shared
     )
-    routed = received.mapInArrow(stages.route(ref, routed_schema), stages.ROUTED)
+    routed = received.mapInArrow(stages.route(ref, routed_schema, routing), stages.ROUTED)
     placed = routed.repartitionById(index.manifest.plan.matchers, "matcher")
     if not index.manifest.shared:
         return placed.mapInArrow(measured(stages.match_shard(ref, routed_schema), ref, tell), schema)
@@ -52,7 +57,9 @@ def _found(posts: DataFrame, index: Index, ref: IndexRef, tell: Tell | None) -> 
     return _by_batch(hits).mapInArrow(stages.merge(hits_schema), schema)
 
 
-def wanted_posts(whole: DataFrame, index: Index, ref: IndexRef, tell: Tell | None = None) -> DataFrame:
+def wanted_posts(
+    whole: DataFrame, index: Index, ref: IndexRef, tell: Tell | None = None, routing: Routing = _SEND_ALL
+) -> DataFrame:
     """Of posts as `posts.whole` gives them those that match, each with the list of its `subscriptions`; and the
     unusable ones with a `reason`.
 
@@ -65,7 +72,7 @@ def wanted_posts(whole: DataFrame, index: Index, ref: IndexRef, tell: Tell | Non
         unfit = "size(subscriptions) = 0"  # what is kept and wanted by nobody
         why = f"CASE WHEN {unfit} THEN {receive.reason(whole.columns)} END"
         return found.selectExpr(*receive.finished(whole.columns, why), "subscriptions")
-    matches = match_posts(whole, index, ref, tell).groupBy(F.col("post_id").alias("id"))
+    matches = match_posts(whole, index, ref, tell, routing).groupBy(F.col("post_id").alias("id"))
     lists = matches.agg(F.collect_set("subscription_id").alias("subscriptions"))
     judged = whole.selectExpr(*receive.finished(whole.columns, receive.reason(whole.columns)))
     found = judged.where("reason IS NULL").join(lists, "id").select(*judged.columns, "subscriptions")

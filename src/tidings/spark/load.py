@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pyspark import SparkContext
 from pyspark.accumulators import AccumulatorParam
@@ -48,9 +48,10 @@ class LoadMeter:
     def begin(self) -> None:
         self._sum.value = ()
 
-    def end(self, batch: int, matchers: int) -> Loads:
-        """The loads of the batch that was begun last, one for each of so many matchers."""
-        loads = together(idle(matchers), self._sum.value)
+    def end(self, batch: int, matchers: int, withheld: Sequence[int] = ()) -> Loads:
+        """The loads of the batch that was begun last, one for each of so many matchers; what was withheld from each."""
+        spared = (MatcherLoad(matcher, 0, 0, 0.0, count) for matcher, count in enumerate(withheld))
+        loads = together(idle(matchers), self._sum.value, spared)
         self._of[batch] = loads
         while len(self._of) > _LATE:
             self._of.popitem(last=False)

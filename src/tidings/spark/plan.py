@@ -45,7 +45,7 @@ def plan_index(
     if plan == "partitioned":
         return _shared_out(folder, subscriptions, wanted, sample, "asked for")
     index, refused = create_index(folder, subscriptions)
-    size, limit = index.size_bytes, limit_bytes if limit_bytes is not None else _memory_bytes() // 4
+    size, limit = index.size_bytes, limit_bytes if limit_bytes is not None else _limit_bytes()
     if plan == "replicated":
         return PlannedIndex(index, plan, "asked for", refused)
     if size <= limit:
@@ -56,14 +56,24 @@ def plan_index(
     return _shared_out(folder, subscriptions, wanted, sample, why)
 
 
+def plan_record(wanted: WantedPlan) -> PlanRecord:
+    """What an index notes of the plan that is wanted."""
+    return PlanRecord(wanted.partitioner, wanted.matchers, _SEED, wanted.placement, origin=wanted.origin)
+
+
+def fits(index: Index) -> bool:
+    """Whether every worker can map the whole of an index beside everything else."""
+    return index.size_bytes <= _limit_bytes()
+
+
 def _shared_out(
     folder: Path, subscriptions: pa.Table, wanted: WantedPlan, sample: Callable[[], pa.Array], why: str
 ) -> PlannedIndex:
-    record = PlanRecord(wanted.partitioner, wanted.matchers, _SEED, wanted.placement)
-    index, refused = create_index(folder, subscriptions, record, wanted.learn(sample))
+    index, refused = create_index(folder, subscriptions, plan_record(wanted), wanted.learn(sample))
     how = f"{wanted.matchers} matchers, words by {wanted.partitioner}, subscriptions by {wanted.placement}"
     return PlannedIndex(index, "partitioned", f"{why}, with {how}", refused)
 
 
-def _memory_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+def _limit_bytes() -> int:
+    """A quarter of this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4

@@ -39,7 +39,7 @@ class Request:
     output: Output
     plan: str = "auto"
     matchers: int | None = None
-    partitioner: str = "hash"
+    partitioner: str | None = None
     placement: str = "rarest"
     master: str | None = None
 

@@ -57,7 +57,7 @@ def read_folder(spark: SparkSession, folder: Folder, max_posts: int, processed: 
     suffixes = ",".join(suffix[1:] for suffix, name in FORMATS.items() if name == folder.format)
     reader = (
         spark.readStream.schema(folder.schema)
-        .option("maxBytesPerTrigger", str(max(1, int(max_posts * _bytes_a_post(folder)))))
+        .option("maxBytesPerTrigger", str(max(1, int(max_posts * bytes_a_post(folder)))))
         .option("recursiveFileLookup", "true")
         .option("pathGlobFilter", f"*.{{{suffixes}}}*")
         .option("cleanSource", {"keep": "off"}.get(processed, processed))
@@ -110,7 +110,7 @@ def _as_kept(path: str, kept: Path) -> Folder:
     return Folder(Path(path), told["format"], T.StructType.fromJson(told["schema"]))
 
 
-def _bytes_a_post(folder: Folder) -> float:
+def bytes_a_post(folder: Folder) -> float:
     """Measured on the first file that is there; what tweets take where none is."""
     try:
         file = find_posts(str(folder.path)).files[0]

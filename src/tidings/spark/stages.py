@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 from pyspark import TaskContext
 
 from tidings.merge.once import Merger
+from tidings.receive.compose import searchable
 from tidings.route.blob import pack, unpack
+from tidings.route.noted import Noted
+from tidings.spark.routing import Routing
 from tidings.spark.worker import IndexRef, open_index
 
 Batches = Iterator[pa.RecordBatch]
@@ -20,6 +23,7 @@ Stage = Callable[[Batches], Batches]
 
 ROUTED = "matcher int, batch bigint, sent int, blob binary"  # the posts of one batch for one matcher
 HITS = "batch bigint, sent int, blob binary"  # what one matcher found in one batch
+_SEND_ALL = Routing()
 _MAX_MATCHES_OUT = 1 << 15  # what a core's cache holds
 
 
@@ -67,20 +71,29 @@ def wanted(
     return pa.record_batch([*rows.columns, lists], [*rows.schema.names, "subscriptions"])
 
 
-def route(ref: IndexRef, routed: pa.Schema) -> Stage:
+def route(ref: IndexRef, routed: pa.Schema, routing: Routing = _SEND_ALL) -> Stage:
     """posts → routed: one row for each matcher that must see anything of a batch."""
 
     def stage(batches: Batches) -> Batches:
-        opened = open_index(ref)
+        opened, noted = open_index(ref), []
         for number, batch in enumerate(batches, _first_batch_number()):
             received, where = opened.receive(batch)
-            shares = opened.router.route(received, where).shares
+            sent = opened.router.route(received, where, routing.shed)
+            noted.append(Noted.of(sent, _some_texts(batch, routing.texts)))
+            shares = sent.shares
             blobs = [pack(share, batch.column("id"), where, routed) for share in shares]
             matchers = pa.array([share.matcher for share in shares], pa.int32())
             yield _rows(blobs, matcher=matchers, **_labels([number] * len(shares), len(shares)))
+        routing.told(noted)
         opened.keep_warm()
 
     return stage
+
+
+def _some_texts(batch: pa.RecordBatch, count: int) -> pa.Array:
+    """What would be searched of so many posts, from all over a batch."""
+    rows = np.linspace(0, batch.num_rows, min(count, batch.num_rows), endpoint=False).astype(np.int64)
+    return searchable(batch.take(pa.array(rows))).cast(pa.large_string())
 
 
 def match_shard(ref: IndexRef, routed: pa.Schema) -> Stage:

@@ -1,7 +1,8 @@
 """The stream: every micro-batch is matched with the subscriptions as they are then, and stored exactly once.
 
-Before a batch runs, the ledger of the store records the index version it uses; a batch replayed after a crash uses that
-one again. What it found is stored in one transaction, which marks the batch as done; a batch that is done is not run.
+Before a batch runs, the ledger of the store records the index version it uses and what it sheds; a batch replayed after
+a crash uses and sheds the same again. What it found is stored in one transaction, which marks the batch as done; one
+that is done is not run.
 """
 
 from __future__ import annotations
@@ -20,15 +21,18 @@ from tidings.errors import IndexDamaged, InputError
 from tidings.index.follow import Follower
 from tidings.index.index import Index
 from tidings.spark import posts as receive
+from tidings.index.owed import Owed
+from tidings.route.noted import Noted
 from tidings.spark.deliver import Delivery
 from tidings.spark.found import Parts, in_parts, is_large
 from tidings.spark.job import wanted_posts
 from tidings.spark.load import LoadMeter
 from tidings.spark.points import reached
+from tidings.spark.relearning import Relearner
+from tidings.spark.routing import RouteMeter, Routing
+from tidings.spark.shedding import Shedder, shed_of
 from tidings.spark.ship import reference
-from tidings.store import Pin, Store
-
-PLAN_VERSION = 1
+from tidings.store import Pin, ShedCounts, Store
 
 
 class Stopping(Exception):
@@ -43,6 +47,8 @@ class Batches:
     follower: Follower
     delivery: Delivery
     stream: Callable[[], str]
+    relearner: Relearner
+    shedder: Shedder = field(default_factory=Shedder)
     files: Callable[[int], list[Path]] = lambda batch: []  # that a batch takes; InputError if one is gone
     spool: Path | None = None  # where what a large batch found may lie for a while
     pin_anew: bool = False
@@ -50,7 +56,11 @@ class Batches:
     running: threading.Lock = field(default_factory=threading.Lock)
     spent_ms: dict[str, float] = field(default_factory=dict)
     meter: LoadMeter = field(default_factory=LoadMeter)
+    routes: RouteMeter = field(default_factory=RouteMeter)
     failure: Exception | None = None  # what ended a batch; on its way through Spark it becomes a text
+
+    def __post_init__(self) -> None:
+        self._owed = Owed(self.store.owners)
 
     def __call__(self, posts: DataFrame, batch: int) -> None:
         with self.running:
@@ -67,32 +77,43 @@ class Batches:
 
     def _run(self, posts: DataFrame, batch: int) -> None:
         reached("before reading", batch)
-        stream = self.stream()
+        stream, start = self.stream(), time.monotonic()
         with self._timed("index"):
             pin, index = self._pinned(stream, batch)
         reached("after reading", batch)
         if pin.done:
             return
         reached("before matching", batch)
-        with self._matched(posts, index, batch) as parts:
+        with self._matched(posts, index, batch, pin.shed) as (parts, noted):
             reached("after matching", batch)
             with self._timed("storing"):
                 reached("before writing", batch)
                 left = self.delivery.deliver(stream, batch, index.version, parts)
-                self.store.commit_parts(stream, batch, left, self._figures(), lambda: self._before_commit(batch))
+                shed = self._shed(index, noted)
+                figures = {**self._figures(), **({"withheld": noted.withheld} if noted.withheld else {})}
+                self.store.commit_parts(stream, batch, left, figures, lambda: self._before_commit(batch), shed)
                 reached("after committing", batch)
+        self.shedder.measured(batch, time.monotonic() - start, noted)
+        self.relearner.measured(noted, [load.posts + load.withheld for load in self.meter.of(batch)])
 
     @contextmanager
-    def _matched(self, posts: DataFrame, index: Index, batch: int) -> Iterator[Parts]:
+    def _matched(self, posts: DataFrame, index: Index, batch: int, shed: str) -> Iterator[tuple[Parts, Noted]]:
         """What is found; of a large batch in files, as it may be more than this process can hold."""
         spool = self.spool if is_large(self.files(batch)) else None
+        routing = Routing(shed_of(shed, batch), self.routes.tell, self.relearner.texts)
         self.meter.begin()
+        self.routes.begin()
         with ExitStack() as stack:
             with self._timed("matching"), _read_once(posts, index):
-                found = wanted_posts(posts, index, reference(index), self.meter.tell)
+                found = wanted_posts(posts, index, reference(index), self.meter.tell, routing)
                 parts = stack.enter_context(in_parts(found, spool))
-            self.meter.end(batch, len(index.manifest.shards))
-            yield parts
+            noted = self.routes.end()
+            self.meter.end(batch, len(index.manifest.shards), noted.by_matcher.tolist())
+            yield parts, noted
+
+    def _shed(self, index: Index, noted: Noted) -> ShedCounts:
+        by_owner = self._owed.by_owner(index, noted.leads, noted.by_lead)
+        return ShedCounts(dict(enumerate(noted.by_matcher.tolist())), by_owner)
 
     @staticmethod
     def _before_commit(batch: int) -> None:
@@ -101,20 +122,32 @@ class Batches:
 
     def _pinned(self, stream: str, batch: int) -> tuple[Pin, Index]:
         """The versions this batch uses: those it was begun with, or the newest there are."""
-        index = self.follower.refresh()
-        pin = self.store.begin(stream, batch, index.version, PLAN_VERSION)
+        index = self._newest(batch)
+        pin = self.store.begin(stream, batch, index.version, _plan_version(index), self.shedder.decide(batch))
         if pin.done or pin.index_version == index.version:
             return pin, index
         try:
             return pin, self.follower.version(pin.index_version)
         except IndexDamaged as error:
             if self.pin_anew:
-                self.store.pin_anew(stream, batch, index.version, PLAN_VERSION)
+                self.store.pin_anew(stream, batch, index.version, _plan_version(index))
                 return pin, index
             raise InputError(
                 f"{error} Batch {batch} was begun with version {pin.index_version} of the index, which is not whole "
                 "any more; run with --pin-anew to match it with the subscriptions as they are now."
             ) from error
+
+    def _newest(self, batch: int) -> Index:
+        """The index with all changes, and with a plan that was learned meanwhile."""
+        self.relearner.at_border()
+        switches = self.follower.has_learned
+        if switches:
+            reached("before switching", batch)
+        index = self.follower.refresh()
+        if switches:
+            reached("after switching", batch)
+        self.relearner.at_version(index)
+        return index
 
     def _figures(self) -> Mapping[str, object]:
         return {name: round(value, 1) for name, value in self.spent_ms.items()}
@@ -127,6 +160,10 @@ def each_batch(posts: DataFrame, batches: Batches) -> DataStreamWriter:
     """Posts on their way to the batches, prepared once: to describe that to Spark again and again takes longer than a
     small batch itself."""
     return receive.whole(posts).writeStream.foreachBatch(batches)
+
+
+def _plan_version(index: Index) -> int:
+    return 1 if index.manifest.plan is None else index.manifest.plan.version
 
 
 class _Timed:

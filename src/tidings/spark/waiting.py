@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ from tidings.spark.taken import noted
 
 
 class WaitingFiles:
-    """Counts the files that Spark's log of a source does not yet have; remembers those it has, as Spark does."""
+    """The files that Spark's log of a source does not yet have; remembers those it has, as Spark does."""
 
     def __init__(self, folder: Path, format: str, log: Path) -> None:
         self._folder = Path(os.path.abspath(folder))
@@ -20,13 +21,36 @@ class WaitingFiles:
         self._log = log
         self._read: set[str] = set()  # files of the log
         self._taken: set[str] = set()
+        self._lock = threading.Lock()
 
     def count(self) -> int:
         """Those that are there now and in no batch that has begun."""
-        self._follow()
-        there = {path for path in _files(self._folder) if self._suffixes & set(Path(path).suffixes)}
-        self._taken &= there  # the others were deleted
-        return len(there - self._taken)
+        return len(self._files())
+
+    def bytes(self) -> int:
+        """What they hold together."""
+        total = 0
+        for path in self._files():
+            with suppress(OSError):  # deleted meanwhile
+                total += os.stat(path).st_size
+        return total
+
+    def newest(self, size_bytes: float) -> list[Path]:
+        """The newest of them, as many as hold so much together."""
+        chosen: list[Path] = []
+        for file in sorted(map(Path, self._files()), key=lambda file: -file.stat().st_mtime):
+            if size_bytes <= 0:
+                break
+            size_bytes -= file.stat().st_size
+            chosen.append(file)
+        return chosen
+
+    def _files(self) -> set[str]:
+        with self._lock:
+            self._follow()
+            there = {path for path in _files(self._folder) if self._suffixes & set(Path(path).suffixes)}
+            self._taken &= there  # the others were deleted
+            return there - self._taken
 
     def _follow(self) -> None:
         try:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 from pyspark.sql.streaming.listener import (
@@ -21,12 +22,27 @@ from pyspark.sql.streaming.listener import (
 
 from tidings.disk import folder_bytes
 from tidings.index.index import Index
+from tidings.spark.unread import waiting_messages
 from tidings.store import Store
 from tidings.watch.figures import StreamFigures, save_figures
 from tidings.watch.load import MatcherLoad, together
 
 _DISK_EVERY_S = 10.0
+_OWNERS = 20  # so many are told, those most was withheld from
 _LATE = 50  # so many batches may have begun before Spark tells of one
+
+
+class Newest:
+    """The newest offsets of a source that has them, as Spark told last."""
+
+    def __init__(self) -> None:
+        self._told: str | None = None
+
+    def heard(self, progress: StreamingQueryProgress) -> None:
+        self._told = progress.sources[0].latestOffset if progress.sources else None
+
+    def offsets(self) -> str | None:
+        return self._told
 
 
 @dataclass
@@ -42,6 +58,8 @@ class Watch:
     spent_ms: Callable[[], dict[str, float]]
     waiting_files: Callable[[], int | None] = lambda: None
     loads: Callable[[int], tuple[MatcherLoad, ...]] = lambda batch: ()
+    told: Callable[[], dict[str, object]] = dict  # what else there is to tell
+    newest: Newest | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _disk_at: float = 0.0
 
@@ -60,6 +78,8 @@ class Watch:
     def progressed(self, progress: StreamingQueryProgress) -> None:
         """A batch has ended, or Spark looked for posts and found none."""
         index, seen = self.index(), self.figures
+        if self.newest is not None:
+            self.newest.heard(progress)
         changes: dict[str, object] = {
             "stream": str(progress.id),
             "index_version": index.version,
@@ -67,6 +87,7 @@ class Watch:
             "subscriptions": index.manifest.subscriptions,
             "waiting_files": self.waiting_files(),
             **_waiting(progress),
+            **self.told(),
         }
         if progress.numInputRows:
             changes |= self._of_batch(progress, seen)
@@ -94,6 +115,8 @@ class Watch:
             "durations_ms": {**durations, **ours},
             "batch_matchers": loads,
             "matchers": together(seen.matchers, loads),
+            "withheld": seen.withheld + sum(load.withheld for load in loads),
+            "withheld_owners": dict(islice(self.store.withheld().owners.items(), _OWNERS)),
         }
 
 
@@ -127,9 +150,13 @@ def disk_bytes(folder: Path, store: Store) -> dict[str, int]:
 def _waiting(progress: StreamingQueryProgress) -> dict[str, object]:
     """What has arrived and was not taken yet, as far as the source can tell."""
     source = progress.sources[0] if progress.sources else None
-    metrics = dict(source.metrics or {}) if source is not None else {}
-    behind = metrics.get("maxOffsetsBehindLatest") or metrics.get("avgOffsetsBehindLatest")
-    return {} if behind is None else {"waiting_posts": int(float(behind))}
+    offsets = (source.endOffset, source.latestOffset) if source is not None else ()
+    if not all(isinstance(offset, str) and offset.startswith("{") for offset in offsets) or not offsets:
+        return {}
+    try:
+        return {"waiting_posts": waiting_messages(offsets[1], offsets[0])}
+    except (ValueError, AttributeError, TypeError):  # offsets of another kind
+        return {}
 
 
 def _finite(value: float | None) -> float:

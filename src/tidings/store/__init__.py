@@ -3,12 +3,14 @@
 from tidings.store.commit import Found
 from tidings.store.records import NewSubscription, Pin, Retention, Stored, StoredMatch, Subscription
 from tidings.store.store import Store, open_store
+from tidings.store.withheld import ShedCounts
 
 __all__ = [
     "Found",
     "NewSubscription",
     "Pin",
     "Retention",
+    "ShedCounts",
     "Store",
     "Stored",
     "StoredMatch",

@@ -16,13 +16,16 @@ import numpy as np
 import pyarrow as pa
 
 from tidings.errors import StoreError
+from tidings.store import withheld
 from tidings.store.columns import MAX_REJECTED_A_BATCH, numbered, rejected_columns
 from tidings.store.database import Database, Whole
 from tidings.store.distinct import Hits, distinct, once, sorted_once
 from tidings.store.records import Stored
 from tidings.store.schema import ERA_BITS
+from tidings.store.withheld import ShedCounts
 
 _MOMENT_S = 60.0
+_NOTHING_SHED = ShedCounts()
 _NONE_YET = "Batch {} of stream {!r} was never begun; call begin() first."
 
 _NEW = f"""INSERT INTO match (era, subscription, cursor, post, index_version, batch)
@@ -65,6 +68,7 @@ def commit(
     figures: Mapping[str, object],
     now: float,
     before_commit: Callable[[], None],
+    shed: ShedCounts = _NOTHING_SHED,
 ) -> Stored:
     """Store the batch; nothing at all if it is stored already."""
     with db.write():
@@ -76,6 +80,7 @@ def commit(
         stored = Stored(0, 0, 0, 0)
         for part in parts:
             stored = _store_part(db, key, part, stored, Stamp(found[0][1], key[1], now))
+        withheld.add(db, shed)
         _close(db, key, stored, figures, now)
         before_commit()
     return stored

@@ -51,15 +51,15 @@ def _match(row: Row) -> StoredMatch:
 def ledger(db: Database, stream: str | None, last: int) -> list[Batch]:
     """The batches begun last, the oldest of them first."""
     sql = """SELECT stream, batch, index_version, plan_version, state, started_at, finished_at, posts, matches,
-        rejected, figures FROM batch {} ORDER BY started_at DESC, batch DESC LIMIT ?"""
+        rejected, shed, figures FROM batch {} ORDER BY started_at DESC, batch DESC LIMIT ?"""
     chosen = () if stream is None else (stream,)
     found = db.rows(sql.format("WHERE stream = ?" if chosen else ""), *chosen, last)
     return [_batch(row) for row in reversed(found)]
 
 
 def _batch(row: Row) -> Batch:
-    *told, figures = row
-    parts: tuple[Any, ...] = (*told, json.loads(figures))
+    *told, shed, figures = row
+    parts: tuple[Any, ...] = (*told, json.loads(figures), shed)
     return Batch(*parts)
 
 

@@ -50,12 +50,16 @@ class Changed(NamedTuple):
 
 
 class Pin(NamedTuple):
-    """The versions a batch uses: those recorded when it was first begun. ``done``: it is stored already."""
+    """The versions a batch uses: those recorded when it was first begun. ``done``: it is stored already.
+
+    ``shed`` says what it sheds, in the words of who began it.
+    """
 
     index_version: int
     plan_version: int
     done: bool
     replay: bool
+    shed: str = ""
 
 
 class Stored(NamedTuple):
@@ -102,6 +106,7 @@ class Batch:
     matches: int
     rejected: int
     figures: Mapping[str, object]
+    shed: str = ""
 
 
 class Rejected(NamedTuple):

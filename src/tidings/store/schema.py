@@ -50,7 +50,13 @@ CREATE TABLE rejected (
     reason TEXT NOT NULL, excerpt TEXT);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+_SHEDDING = """
+ALTER TABLE batch ADD COLUMN shed TEXT NOT NULL DEFAULT '';
+CREATE TABLE withheld (kind TEXT NOT NULL, name TEXT NOT NULL, count BIGINT NOT NULL, PRIMARY KEY (kind, name));
+INSERT INTO counter (name, value) VALUES ('relearn asked', 0), ('relearn done', 0);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SHEDDING)
 """Step n takes a store from version n to n + 1. A step that was released is never edited."""
 
 

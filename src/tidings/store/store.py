@@ -10,7 +10,7 @@ from types import TracebackType
 
 import pyarrow as pa
 
-from tidings.store import commit, read, retain, subscriptions
+from tidings.store import commit, read, retain, subscriptions, withheld
 from tidings.store.commit import Found
 from tidings.store.database import Database
 from tidings.store.records import (
@@ -28,6 +28,7 @@ from tidings.store.records import (
     StoredMatch,
     Subscription,
 )
+from tidings.store.withheld import ShedCounts
 
 _NOTHING_REJECTED = pa.table({"reason": pa.array([], pa.string())})
 
@@ -79,6 +80,10 @@ class Store:
         """In the order of their ids."""
         return subscriptions.subscriptions(self.database, owner, include_removed)
 
+    def owners(self, above: int = 0) -> list[tuple[int, str]]:
+        """Who owns the subscriptions with ids above this one, the removed ones included: it never changes."""
+        return subscriptions.owners(self.database, above)
+
     def position(self) -> int:
         """The position of the last change."""
         return int(self.database.rows("SELECT value FROM counter WHERE name = 'position'")[0][0])
@@ -97,18 +102,18 @@ class Store:
         """The right to run the stream of this store; StoreBusy names the process that has it."""
         return self.database.hold_stream()
 
-    def begin(self, stream: str, batch: int, index_version: int, plan_version: int) -> Pin:
-        """Record the versions a batch will use; if it was begun before, those recorded then, for its replay."""
-        sql = "SELECT index_version, plan_version, state FROM batch WHERE stream = ? AND batch = ?"
+    def begin(self, stream: str, batch: int, index_version: int, plan_version: int, shed: str = "") -> Pin:
+        """Record the versions a batch will use, and what it sheds; if it was begun before, what was recorded then."""
+        sql = "SELECT index_version, plan_version, state, shed FROM batch WHERE stream = ? AND batch = ?"
         with self.database.write():
-            for index, plan, state in self.database.rows(sql, stream, batch):
-                return Pin(index, plan, state == "done", replay=True)
+            for index, plan, state, before in self.database.rows(sql, stream, batch):
+                return Pin(index, plan, state == "done", replay=True, shed=before)
             self.database.run(
                 "INSERT INTO batch (stream, batch, index_version, plan_version, state, started_at, posts, matches, "
-                "rejected, figures) VALUES (?, ?, ?, ?, 'begun', ?, 0, 0, 0, '{}')",
-                *(stream, batch, index_version, plan_version, self._now()),
+                "rejected, figures, shed) VALUES (?, ?, ?, ?, 'begun', ?, 0, 0, 0, '{}', ?)",
+                *(stream, batch, index_version, plan_version, self._now(), shed),
             )
-        return Pin(index_version, plan_version, done=False, replay=False)
+        return Pin(index_version, plan_version, done=False, replay=False, shed=shed)
 
     def pin_anew(self, stream: str, batch: int, index_version: int, plan_version: int) -> None:
         """Let a batch that is begun and not done use other versions: those it was begun with are gone."""
@@ -149,9 +154,30 @@ class Store:
         parts: Iterable[Found],
         figures: Mapping[str, object] | None = None,
         before_commit: Callable[[], None] = lambda: None,
+        shed: ShedCounts = ShedCounts(),
     ) -> Stored:
-        """As `commit`, for a batch too large to be held: its parts are stored one after the other, all or none."""
-        return commit.commit(self.database, (stream, batch), parts, figures or {}, self._now(), before_commit)
+        """As `commit`, for a batch too large to be held: its parts are stored one after the other, all or none.
+
+        `shed` is what was withheld of it, to be added to the totals.
+        """
+        return commit.commit(self.database, (stream, batch), parts, figures or {}, self._now(), before_commit, shed)
+
+    # plans
+
+    def ask_to_relearn(self) -> None:
+        """Ask whoever runs the stream, now or next, for a new plan of words."""
+        with self.database.write():
+            commit.counter(self.database, "relearn asked", 1)
+
+    def relearning_asked(self) -> int:
+        """How often it was asked for, if not all of it is done; else 0."""
+        sql = "SELECT value FROM counter WHERE name IN ('relearn asked', 'relearn done') ORDER BY name"
+        (asked,), (done,) = self.database.rows(sql)
+        return int(asked) if asked > done else 0
+
+    def relearned(self, asked: int) -> None:
+        """So much of what was asked for is done."""
+        self.database.run("UPDATE counter SET value = ? WHERE name = 'relearn done'", asked)
 
     # reading
 
@@ -169,6 +195,10 @@ class Store:
     def rejected(self, last: int = 100) -> list[Rejected]:
         """The rows rejected last, the oldest of them first."""
         return read.rejected(self.database, last)
+
+    def withheld(self) -> ShedCounts:
+        """All that was ever shed."""
+        return withheld.totals(self.database)
 
     def sizes(self) -> Sizes:
         """Rows and bytes; quick whatever the size."""

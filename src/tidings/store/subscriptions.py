@@ -72,6 +72,11 @@ def subscriptions(db: Database, owner: str | None, include_removed: bool) -> Ite
         last = page[-1][0]
 
 
+def owners(db: Database, above: int) -> list[tuple[int, str]]:
+    """The ids above this one, also of removed subscriptions, each with its owner."""
+    return [(int(row[0]), str(row[1])) for row in db.rows("SELECT id, owner FROM subscription WHERE id > ?", above)]
+
+
 def _subscription(row: Row) -> Subscription:
     identity, owner, query, west, south, east, north, created_at, removed_at = row
     region = None if west is None else (west, south, east, north)

@@ -39,10 +39,23 @@ class StreamFigures:
     index_version: int = 0
     plan: str = "replicated"
     plan_version: int = 1
+    partitioner: str = ""  # how words are shared out, where they are
+    placement: str = ""
+    plan_value: float | None = None  # imbalance × spread, measured last; None before it was
+    plan_value_at_first: float | None = None  # and right after the plan was learned
+    learning: bool = False  # whether a new plan is being learned
     segments: int = 0
     subscriptions: int = 0
     matchers: tuple[MatcherLoad, ...] = ()  # since the start
     batch_matchers: tuple[MatcherLoad, ...] = ()  # in the last batch that had posts
+    shed: str = "off"
+    shed_level: int = 0
+    shed_limit: float | None = None  # to how many matchers a post may go now, or which part of the posts passes
+    accepted_latency_s: float | None = None
+    unread_posts: int | None = None  # when the last batch began, its own included; told where something may be shed
+    unread_seconds: float | None = None  # how long these are going to take
+    withheld: int = 0  # posts that matchers were spared, since the start
+    withheld_owners: dict[str, int] = field(default_factory=dict)  # in all runs; those most was withheld from
     disk_bytes: dict[str, int] = field(default_factory=dict)  # by what takes it: store, index, checkpoint
 
 

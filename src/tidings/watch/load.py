@@ -17,10 +17,15 @@ class MatcherLoad:
     posts: int
     matches: int
     seconds: float
+    withheld: int = 0  # posts it should have been sent, and was spared
 
     def __add__(self, other: MatcherLoad) -> MatcherLoad:
         return MatcherLoad(
-            self.matcher, self.posts + other.posts, self.matches + other.matches, self.seconds + other.seconds
+            self.matcher,
+            self.posts + other.posts,
+            self.matches + other.matches,
+            self.seconds + other.seconds,
+            self.withheld + other.withheld,
         )
 
 

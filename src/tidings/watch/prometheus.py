@@ -23,6 +23,7 @@ _COUNTERS = {
     "posts": "Posts taken since the stream started.",
     "matches": "Matches found since the stream started.",
     "rejected": "Rows that could not be used since the stream started.",
+    "withheld": "Posts that were withheld from matchers (once for each) since the stream started.",
 }
 _GAUGES = {
     "batch": ("last_batch", "The number of the last batch."),
@@ -35,6 +36,12 @@ _GAUGES = {
     "plan_version": ("plan_version", "The plan version the last batch used."),
     "segments": ("segments", "Segments of the index."),
     "subscriptions": ("subscriptions", "Subscriptions in the index."),
+    "plan_value": ("plan_value", "Imbalance times spread of the plan of words, measured last."),
+    "plan_value_at_first": ("plan_value_when_learned", "The same right after the plan was learned."),
+    "shed_level": ("shed_level", "How much is shed: 0 nothing, each level more."),
+    "unread_posts": ("unread_posts", "Posts unread when the last batch began, its own included."),
+    "unread_seconds": ("unread_seconds", "How long these were going to take."),
+    "accepted_latency_s": ("accepted_latency_seconds", "How late a match may be before anything is shed."),
     "started_at": ("started_timestamp_seconds", "When the stream started."),
     "updated_at": ("updated_timestamp_seconds", "When these figures were last told."),
 }
@@ -42,6 +49,7 @@ _MATCHER = {
     "posts": ("posts", "Posts a matcher was sent since the stream started."),
     "matches": ("matches", "Matches a matcher has found since the stream started."),
     "seconds": ("seconds", "Processor time a matcher has taken since the stream started."),
+    "withheld": ("withheld_posts", "Posts a matcher was spared since the stream started."),
 }
 
 
@@ -131,6 +139,14 @@ def _matchers(told: StreamFigures) -> Iterator[Metric]:
         for load in told.matchers:
             family.add_metric([str(load.matcher)], getattr(load, field))
         yield family
+    owners = CounterMetricFamily(
+        "tidings_owner_withheld",
+        "Possible matches of an owner that were never looked for, in all runs.",
+        labels=["owner"],
+    )
+    for owner, count in told.withheld_owners.items():
+        owners.add_metric([owner], count)
+    yield owners
     ratio = imbalance(told.batch_matchers)
     if ratio is not None:
         meaning = "Processor time of the busiest matcher in the last batch, of the mean."

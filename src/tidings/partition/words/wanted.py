@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ class WantedPlan:
     matchers: int
     placement: str
     learned: LearnedPlan | None = None  # when the partitioner is a file
+    origin: str = ""  # what tells that file from others
 
     @classmethod
     def checked(cls, partitioner: str, matchers: int | None, placement: str, cores: int = 1) -> WantedPlan:
@@ -39,11 +41,17 @@ class WantedPlan:
         plan = load_plan(Path(partitioner))
         if matchers not in (None, plan.matchers):
             raise InputError(f"{partitioner}: this plan is for {plan.matchers} matchers, not for {matchers}.")
-        return cls(plan.algorithm, plan.matchers, placement, plan)
+        origin = f"{zlib.crc32(Path(partitioner).read_bytes()):08x}"
+        return cls(plan.algorithm, plan.matchers, placement, plan, origin)
+
+    @property
+    def learns(self) -> bool:
+        """Whether its algorithm learns from posts at all."""
+        return self.partitioner in LEARNED
 
     @property
     def must_learn(self) -> bool:
-        return self.learned is None and self.partitioner in LEARNED
+        return self.learned is None and self.learns
 
     def learn(self, sample: Callable[[], pa.Array]) -> Callable[[Sequence[bytes]], WordPlan]:
         """From the subscribed words to the plan; `sample` gives texts of posts, and is asked only if need be."""
@@ -52,4 +60,8 @@ class WantedPlan:
             return lambda terms: ready
         if not self.must_learn:
             return lambda terms: HashPlan(self.matchers)
+        return self.learn_anew(sample)
+
+    def learn_anew(self, sample: Callable[[], pa.Array]) -> Callable[[Sequence[bytes]], WordPlan]:
+        """The same, whatever was learned before."""
         return lambda terms: fit(self.partitioner, Corpus.of_texts(sample(), Vocabulary.build(terms)), self.matchers)

@@ -1,0 +1,54 @@
+"""The index a stream begins with: of which plan it is, and opened, or made from the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidings.errors import IndexDamaged, InputError
+from tidings.index.follow import Follower
+from tidings.index.manifest import load_manifest, versions
+from tidings.partition.words.wanted import WantedPlan
+from tidings.spark.plan import fits, plan_record
+from tidings.spark.request import StreamRequest
+from tidings.store import Store
+
+MATCHERS = 8  # fixed, so that a stream that is moved to another machine keeps its plan
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """The follower, and the plan that is wanted; None where every worker holds the whole index."""
+
+    follower: Follower
+    wanted: WantedPlan | None
+
+    @property
+    def plan(self) -> str:
+        return "replicated" if self.wanted is None else "partitioned"
+
+
+def followed(request: StreamRequest, store: Store) -> Following:
+    """InputError names a file that is damaged and the way out."""
+    folder = request.folder / "index"
+    try:
+        there = _matchers_there(folder)
+        wanted = WantedPlan.checked(request.partitioner, request.matchers, request.placement, there or MATCHERS)
+        if request.plan == "replicated" or (request.plan == "auto" and there is None):
+            follower = Follower(store, folder)
+            if request.plan == "replicated" or fits(follower.index):
+                return Following(follower, None)
+            follower.close()
+        return Following(Follower(store, folder, plan_record(wanted), wanted.learned), wanted)
+    except IndexDamaged as error:
+        raise InputError(
+            f"{error.path}: {error.reason.split(';')[0]}; remove {folder} and run again: it is made anew from the "
+            "subscriptions in the store."
+        ) from error
+
+
+def _matchers_there(folder: Path) -> int | None:
+    """Over how many matchers the index that is there is shared out: `auto` keeps that. None where it is not."""
+    found = versions(folder) if folder.is_dir() else []
+    plan = load_manifest(folder, found[-1]).plan if found else None
+    return None if plan is None else plan.matchers

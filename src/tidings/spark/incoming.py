@@ -1,0 +1,88 @@
+"""Where the posts of a stream come from: the stream itself, what waits of it, and a sample of what is there already."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from tidings.errors import TidingsError
+from tidings.partition.words.wanted import QUICK_SAMPLE
+from tidings.receive.post_files import PostFiles, find_posts
+from tidings.spark.ending import INSTEAD
+from tidings.spark.failures import in_words
+from tidings.spark.kafka import SCHEME, kafka_failure, parse_kafka_url, read_kafka
+from tidings.spark.read import read_posts
+from tidings.spark.request import Say, StreamRequest
+from tidings.spark.sample import first_texts
+from tidings.spark.source import Folder, bytes_a_post, first_look, read_folder
+from tidings.spark.stop import cancelled_when
+from tidings.spark.unread import Unread, UnreadFiles, UnreadMessages
+from tidings.spark.waiting import WaitingFiles
+from tidings.spark.watch import Newest
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """The posts as they come; how many files wait; what is unread; and some texts of what is there now, if any."""
+
+    posts: DataFrame
+    waiting_files: Callable[[], int | None]
+    unread: Unread
+    sample: Callable[[], pa.Array]
+
+
+def incoming(
+    request: StreamRequest, spark: SparkSession, newest: Newest, stop: threading.Event, say: Say
+) -> Incoming | None:
+    """None when stopped before there is anything."""
+    if request.posts.startswith(SCHEME):
+        unread = UnreadMessages(request.checkpoint, newest.offsets)
+        return Incoming(_topic(request, spark), lambda: None, unread, lambda: pa.array([], pa.large_string()))
+    say(f"looking at the files in {request.posts}")
+    folder = None
+    with cancelled_when(stop, spark):
+        folder = look(request, spark, stop)
+    if folder is None:
+        return None
+    waiting = WaitingFiles(folder.path, folder.format, request.checkpoint / "sources" / "0")
+    size = bytes_a_post(folder)
+    posts = read_folder(spark, folder, request.max_posts_per_batch, request.processed)
+    sample = partial(_newest_texts, spark, waiting, QUICK_SAMPLE * size, stop)
+    return Incoming(posts, waiting.count, UnreadFiles(request.checkpoint, waiting, size), sample)
+
+
+def look(request: StreamRequest, spark: SparkSession, stop: threading.Event) -> Folder | None:
+    """How the files are read; None when stopped before there is one."""
+    try:
+        return first_look(spark, request.posts, request.folder / "source.json", stop.is_set)
+    except TidingsError:
+        raise
+    except Exception as error:
+        raise in_words(error, request.folder, INSTEAD) or error from error
+
+
+def _topic(request: StreamRequest, spark: SparkSession) -> DataFrame:
+    topic = parse_kafka_url(request.posts)
+    try:
+        return read_kafka(spark, topic, request.max_posts_per_batch)
+    except Exception as error:
+        raise kafka_failure(error, topic) or error from error
+
+
+def _newest_texts(spark: SparkSession, waiting: WaitingFiles, size_bytes: float, stop: threading.Event) -> pa.Array:
+    """Of the newest files; none where these cannot be read: the stream will stop at them and say why."""
+    texts = pa.array([], pa.large_string())
+    with cancelled_when(stop, spark), suppress(Exception):
+        found = [find_posts(str(file)) for file in waiting.newest(size_bytes)]
+        if found:
+            files = tuple(chain.from_iterable(one.files for one in found))
+            headers = tuple(chain.from_iterable(one.headers for one in found))
+            texts = first_texts(read_posts(spark, PostFiles(found[0].format, files, None, headers)), QUICK_SAMPLE)
+    return texts

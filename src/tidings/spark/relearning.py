@@ -1,0 +1,140 @@
+"""A new plan of words while the stream runs: learned beside it from the posts of late, switched to between batches."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from tidings.index.follow import Follower
+from tidings.index.index import Index
+from tidings.partition.words.due import PlanHistory, Rules, Why
+from tidings.partition.words.recent import RecentTexts
+from tidings.partition.words.wanted import WantedPlan
+from tidings.route.noted import Noted
+from tidings.spark.request import Say
+from tidings.store import Store
+
+_TEXTS = 200  # that are kept of every Arrow batch
+_AGAIN_S = 60.0  # after a failure
+_POLL_S = 0.05
+_NO_RULES = Rules()
+
+
+class Relearner:
+    """Decides at every border between batches whether to learn; `wanted` is None where there is nothing to plan."""
+
+    def __init__(
+        self,
+        follower: Follower,
+        store: Store,
+        wanted: WantedPlan | None,
+        rules: Rules = _NO_RULES,
+        kept: Path = Path(os.devnull),
+        say: Say = lambda text: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._follower, self._store, self._rules = follower, store, rules
+        self._wanted = wanted if wanted is not None and wanted.learns else None
+        self._kept, self._say, self._clock = kept, say, clock
+        self._recent = RecentTexts()
+        self._asked, self._not_before = 0, 0.0
+        self.history = self._remembered(follower.index)
+
+    @property
+    def texts(self) -> int:
+        """How many texts of every Arrow batch are wanted."""
+        return _TEXTS if self._wanted is not None else 0
+
+    def learn_first(self, sample: Callable[[], pa.Array], stop: threading.Event) -> None:
+        """Before the first batch: where no plan was learned yet and there are posts to learn from, wait for one."""
+        if self._wanted is None or self.history.is_learned or not self._follower.index.manifest.subscriptions:
+            return
+        self._recent.add(sample())
+        if self._recent.count and not stop.is_set() and self._begin(Why.first):
+            while not self._follower.has_learned and not stop.wait(_POLL_S):
+                pass
+
+    def at_border(self) -> None:
+        """Begin to learn if there is a reason."""
+        asked = self._store.relearning_asked()
+        if self._wanted is None:
+            if asked:
+                self._say(
+                    "a new plan was asked for, but this stream has none to learn: no algorithm shares its words out"
+                )
+                self._store.relearned(asked)
+            return
+        if self._follower.is_learning or self._clock() < self._not_before:
+            return
+        why = self.history.due(self._rules, self._clock(), asked > 0, self._recent.count)
+        if why is not None and self._follower.index.manifest.subscriptions:
+            self._asked = asked
+            self._begin(why)
+
+    def _begin(self, why: Why) -> bool:
+        assert self._wanted is not None
+        texts = self._recent.texts()
+        begun = self._follower.relearn(self._wanted.learn_anew(lambda: texts))
+        if begun:
+            self._say(f"learning a plan by {self._wanted.partitioner} from {len(texts):,} posts: {why}")
+        return begun
+
+    def at_version(self, index: Index) -> None:
+        """The batch that begins uses this version."""
+        failure = self._follower.learning_failure
+        if failure is not None:
+            self._follower.learning_failure = None
+            self._not_before = self._clock() + _AGAIN_S
+            self._say(f"no plan was learned, and the one in use stays: {failure}")
+        plan = index.manifest.plan
+        if plan is None or plan.version == self.history.version:
+            return
+        self.history = PlanHistory(plan.version, bool(plan.words), self._clock())
+        self._store.relearned(self._asked)
+        self._keep()
+        self._say(f"from now on plan {plan.version} is used, with version {index.version} of the index")
+
+    def measured(self, noted: Noted, loads: Sequence[int]) -> None:
+        """After a batch: how many of its posts were for each matcher, those withheld included."""
+        self._recent.add(noted.texts)
+        if noted.posts:
+            before, self.history = self.history, self.history.measured(noted.posts, loads)
+            if before.value_at_first != self.history.value_at_first:
+                self._keep()
+
+    def told(self) -> dict[str, object]:
+        """For the figures."""
+        known = self.history
+        return {
+            "plan_version": known.version,
+            "plan_value": known.value,
+            "plan_value_at_first": known.value_at_first,
+            "learning": self._follower.is_learning,
+        }
+
+    def _remembered(self, index: Index) -> PlanHistory:
+        """What was noted of this very plan; else it begins now."""
+        plan = index.manifest.plan
+        if plan is None:
+            return PlanHistory(1, False, self._clock())
+        try:
+            told = json.loads(self._kept.read_text("utf-8"))
+            since, first = float(told["since"]), told["value_at_first"]
+            if told["version"] == plan.version:
+                return PlanHistory(plan.version, bool(plan.words), since, first and float(first))
+        except (OSError, ValueError, KeyError, TypeError):  # none yet, or damaged: it is no more than a reminder
+            pass
+        return PlanHistory(plan.version, bool(plan.words), self._clock())
+
+    def _keep(self) -> None:
+        known = self.history
+        told = {"version": known.version, "since": known.since, "value_at_first": known.value_at_first}
+        partial = self._kept.with_suffix(".partial")
+        partial.write_text(json.dumps(told), "utf-8")
+        os.replace(partial, self._kept)

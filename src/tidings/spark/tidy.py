@@ -1,0 +1,37 @@
+"""Keeping the state of a running stream within its bounds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tidings.errors import TidingsError
+from tidings.index.follow import Follower
+from tidings.spark.request import Say, StreamRequest
+from tidings.store import open_store
+
+_TIDY_S = 30.0
+
+
+@contextmanager
+def tidied(request: StreamRequest, follower: Follower, say: Say) -> Iterator[None]:
+    """Every now and then forget what is beyond the bounds, on a connection and in a thread of its own."""
+    done = threading.Event()
+
+    def tidy() -> None:
+        with open_store(request.where) as store:
+            while not done.wait(_TIDY_S):
+                try:
+                    store.retain(request.retention)
+                    follower.retire()
+                except (TidingsError, OSError) as error:  # the stream itself goes on
+                    say(f"tidying up failed and is tried again in {_TIDY_S:.0f} s: {error}")
+
+    thread = threading.Thread(target=tidy, name="tidings-tidy", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join(_TIDY_S)
