@@ -20,9 +20,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tidings.errors import IndexDamaged, InputError
 from tidings.index.follow import Follower
 from tidings.index.index import Index
-from tidings.spark import posts as receive
 from tidings.index.owed import Owed
 from tidings.route.noted import Noted
+from tidings.spark import posts as receive
 from tidings.spark.deliver import Delivery
 from tidings.spark.found import Parts, in_parts, is_large
 from tidings.spark.job import wanted_posts
