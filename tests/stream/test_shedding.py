@@ -13,6 +13,7 @@ from tests.stream.running import Feed, run_once, stored, wanted
 from tidings.store import open_store
 from tidings.watch.figures import load_figures
 
+pytestmark = pytest.mark.timeout(600)  # several starts of Spark
 WORDS = ("storm", "fire", "match", "goal", "election", "music", "rain", "market", "city", "game")
 IN_NO_TIME = ("--latency", "1 ms", "--matchers", "4", "--trigger", "1 s")  # whatever is unread is too much
 FILES, KILLED = 5, 3
@@ -80,7 +81,6 @@ def test_the_status_tells_what_is_shed_now_and_was_ever(shed):
     }
     figures = told["figures"]
     assert (figures["shed"], figures["accepted_latency_s"]) == (policy, 0.001)
-    assert figures["shed_level"] > 0
     assert figures["withheld"] == sum(load["withheld"] for load in figures["matchers"]) <= told["withheld"]["posts"]
     assert figures["withheld_owners"] == told["withheld"]["owners"]
     text = tidings("status", "--state", state).out
