@@ -104,10 +104,14 @@ class Relearner:
         self._keep()
         self._say(f"from now on plan {plan.version} is used, with version {index.version} of the index")
 
-    def measured(self, noted: Noted, loads: Sequence[int]) -> None:
-        """After a batch: how many of its posts were for each matcher, those withheld included."""
+    def measured(self, index: Index, noted: Noted, loads: Sequence[int]) -> None:
+        """After a batch: how many of its posts were for each matcher, those withheld included.
+
+        One that was replayed with an older plan says nothing about this one.
+        """
         self._recent.add(noted.texts)
-        if noted.posts:
+        plan = index.manifest.plan
+        if noted.posts and plan is not None and plan.version == self.history.version:
             before, self.history = self.history, self.history.measured(noted.posts, loads)
             if before.value_at_first != self.history.value_at_first:
                 self._keep()
