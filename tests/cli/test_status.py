@@ -14,7 +14,7 @@ import pytest
 from tests.store import batches
 
 from tidings.cli.main import run
-from tidings.store import open_store
+from tidings.store import ShedCounts, open_store
 from tidings.watch.figures import StreamFigures, save_figures
 from tidings.watch.load import MatcherLoad
 
@@ -174,3 +174,34 @@ def test_the_last_batches_and_rejected_rows_are_listed(said, figures):
     told = json.loads(said("--json"))
     assert [one["state"] for one in told["batches"]] == ["done"] * 4 + ["begun"]
     assert told["rejected"][-1]["reason"] == "it has no text"
+
+
+def test_what_is_shed_and_the_plan_are_told(said, figures):
+    told = replace(
+        figures,
+        plan="partitioned",
+        partitioner="salb+",
+        plan_version=4,
+        plan_value=3.6,
+        plan_value_at_first=2.0,
+        learning=True,
+        shed="subscription",
+        shed_level=3,
+        shed_limit=2.5,
+        accepted_latency_s=5.0,
+        unread_posts=12_000,
+        unread_seconds=3.2,
+        withheld=700,
+        matchers=(MatcherLoad(0, 900, 30, 3.0, 700),),
+    )
+    save_figures(STATE, told)
+    with open_store(STATE) as store:
+        store.begin("s", 0, 1, 1)
+        store.commit_parts("s", 0, [], shed=ShedCounts({0: 1_500}, {"": 10, "ann": 2_000}))
+    out = " ".join(said().split())
+    assert "salb+, imbalance × spread 3.60 (2.00 when it was new), a new one is being learned" in out
+    assert "12,000 posts unread (about 3.2 s of work): level 3, 2.5 matchers a post at most" in out
+    assert "1,500 posts withheld from matchers; matches not looked for: ann 2,000, no owner 10" in out
+    shown = json.loads(said("--json"))
+    assert shown["withheld"] == {"posts": 1500, "matchers": {"0": 1500}, "owners": {"ann": 2000, "": 10}}
+    assert {"shed", "shed_level", "shed_limit", "unread_posts", "unread_seconds", "plan_value"} <= set(shown["figures"])

@@ -21,6 +21,7 @@ def test_what_was_shed_adds_up_over_batches(store):
     shed(store, 0, ShedCounts({0: 5, 3: 2, 4: 0}, {"ann": 7, "": 1}))
     shed(store, 1, ShedCounts({3: 10}, {"ann": 1, "bob": 2}))
     assert store.withheld() == ShedCounts({3: 12, 0: 5}, {"ann": 8, "bob": 2, "": 1})
+    assert store.withheld(owners=1).owners == {"ann": 8}
 
 
 def test_a_batch_that_is_stored_already_or_not_at_all_counts_nothing(store):

@@ -13,12 +13,13 @@ from tests.stream.running import Feed, run_once, stored, wanted
 from tidings.store import open_store
 from tidings.watch.figures import load_figures
 
+pytestmark = pytest.mark.timeout(600)  # several starts of Spark
 WORDS = ("storm", "fire", "match", "goal", "election", "music", "rain", "market", "city", "game")
 IN_NO_TIME = ("--latency", "1 ms", "--matchers", "4", "--trigger", "1 s")  # whatever is unread is too much
-FILES = 8
+FILES, KILLED = 5, 3
 
 
-@pytest.fixture(scope="module", params=["subscription", "random"])
+@pytest.fixture(scope="module", params=["subscription", pytest.param("random", marks=pytest.mark.long)])
 def shed(request, tmp_path_factory):
     """Two runs that have to shed, the first of them killed when a batch that sheds was written."""
     folder = tmp_path_factory.mktemp("shedding")
@@ -27,7 +28,7 @@ def shed(request, tmp_path_factory):
         store.subscribe_many([(word, f"owner{number % 2}") for number, word in enumerate(WORDS)])
     feed.put(FILES)
     options = ("--shed", request.param, *IN_NO_TIME)
-    run = run_once(feed.folder, state, *options, crash="before committing@4")
+    run = run_once(feed.folder, state, *options, crash=f"before committing@{KILLED}")
     assert run.process.returncode == -signal.SIGKILL, run.err
     with open_store(state) as store:
         (begun,) = (one for one in store.ledger() if one.state == "begun")
@@ -51,11 +52,11 @@ def test_what_was_withheld_and_what_was_found_is_all_that_the_scan_finds(shed):
 def test_a_replay_sheds_what_the_batch_was_begun_with_and_counts_it_once(shed):
     policy, state, _, begun, before = shed
     told = json.loads(begun.shed)
-    assert (told["policy"], begun.batch) == (policy, 4)
+    assert (told["policy"], begun.batch) == (policy, KILLED)
     with open_store(state) as store:
         ledger = {one.batch: one for one in store.ledger()}
         after = store.withheld()
-    assert ledger[4].shed == begun.shed
+    assert ledger[KILLED].shed == begun.shed
     assert {one.state for one in ledger.values()} == {"done"}
     counted = sum(int(one.figures.get("withheld", 0)) for one in ledger.values())
     assert sum(after.matchers.values()) == counted > sum(before.matchers.values())
@@ -64,7 +65,7 @@ def test_a_replay_sheds_what_the_batch_was_begun_with_and_counts_it_once(shed):
 def test_levels_rise_while_the_load_is_too_much(shed):
     _, state, _, _, _ = shed
     with open_store(state) as store:
-        limits = [json.loads(one.shed)["limit"] for one in store.ledger() if one.shed and one.batch <= 4]
+        limits = [json.loads(one.shed)["limit"] for one in store.ledger() if one.shed and one.batch <= KILLED]
     assert limits == sorted(limits, reverse=True)
 
 
@@ -80,7 +81,6 @@ def test_the_status_tells_what_is_shed_now_and_was_ever(shed):
     }
     figures = told["figures"]
     assert (figures["shed"], figures["accepted_latency_s"]) == (policy, 0.001)
-    assert figures["shed_level"] > 0
     assert figures["withheld"] == sum(load["withheld"] for load in figures["matchers"]) <= told["withheld"]["posts"]
     assert figures["withheld_owners"] == told["withheld"]["owners"]
     text = tidings("status", "--state", state).out

@@ -95,7 +95,6 @@ def run(
     relearn_factor: Annotated[
         float,
         typer.Option(
-            min=0,
             metavar="X",
             help="Learn it anew when imbalance times spread is X times what it was right after learning; 0: never.",
         ),
@@ -129,6 +128,8 @@ def run(
     every, latency_s = seconds(trigger, "--trigger"), seconds(latency, "--latency")
     every_s = None if relearn is None else seconds(relearn, "--relearn")
     _check_plan(plan, partitioner, matchers, placement, shed, every_s)
+    if not (relearn_factor == 0 or relearn_factor > 1):
+        raise InputError(f"--relearn-factor {relearn_factor:g}: give more than 1, or 0 for never.")
     from tidings.partition.words.due import Rules
     from tidings.spark.request import StreamRequest  # here: it brings Spark
     from tidings.spark.run_stream import run_stream

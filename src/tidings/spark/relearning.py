@@ -20,7 +20,7 @@ from tidings.route.noted import Noted
 from tidings.spark.request import Say
 from tidings.store import Store
 
-_TEXTS = 200  # that are kept of every Arrow batch
+_TEXTS, _TEXTS_AT_FIRST = 200, 2_000  # that are kept of every Arrow batch
 _AGAIN_S = 60.0  # after a failure
 _POLL_S = 0.05
 _NO_RULES = Rules()
@@ -48,8 +48,10 @@ class Relearner:
 
     @property
     def texts(self) -> int:
-        """How many texts of every Arrow batch are wanted."""
-        return _TEXTS if self._wanted is not None else 0
+        """How many texts of every Arrow batch are wanted: more while there is no plan at all."""
+        if self._wanted is None:
+            return 0
+        return _TEXTS if self.history.is_learned else _TEXTS_AT_FIRST
 
     def learn_first(self, sample: Callable[[], pa.Array], stop: threading.Event) -> None:
         """Before the first batch: where no plan was learned yet and there are posts to learn from, wait for one."""
@@ -96,14 +98,20 @@ class Relearner:
         if plan is None or plan.version == self.history.version:
             return
         self.history = PlanHistory(plan.version, bool(plan.words), self._clock())
-        self._store.relearned(self._asked)
+        if self._asked:
+            self._store.relearned(self._asked)
+            self._asked = 0
         self._keep()
         self._say(f"from now on plan {plan.version} is used, with version {index.version} of the index")
 
-    def measured(self, noted: Noted, loads: Sequence[int]) -> None:
-        """After a batch: how many of its posts were for each matcher, those withheld included."""
+    def measured(self, index: Index, noted: Noted, loads: Sequence[int]) -> None:
+        """After a batch: how many of its posts were for each matcher, those withheld included.
+
+        One that was replayed with an older plan says nothing about this one.
+        """
         self._recent.add(noted.texts)
-        if noted.posts:
+        plan = index.manifest.plan
+        if noted.posts and plan is not None and plan.version == self.history.version:
             before, self.history = self.history, self.history.measured(noted.posts, loads)
             if before.value_at_first != self.history.value_at_first:
                 self._keep()

@@ -94,7 +94,7 @@ class Batches:
                 self.store.commit_parts(stream, batch, left, figures, lambda: self._before_commit(batch), shed)
                 reached("after committing", batch)
         self.shedder.measured(batch, time.monotonic() - start, noted)
-        self.relearner.measured(noted, [load.posts + load.withheld for load in self.meter.of(batch)])
+        self.relearner.measured(index, noted, [load.posts + load.withheld for load in self.meter.of(batch)])
 
     @contextmanager
     def _matched(self, posts: DataFrame, index: Index, batch: int, shed: str) -> Iterator[tuple[Parts, Noted]]:

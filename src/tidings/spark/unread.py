@@ -30,16 +30,16 @@ class UnreadFiles:
 
     def __init__(self, checkpoint: Path, waiting: WaitingFiles, bytes_a_post: float) -> None:
         self._checkpoint, self._waiting, self._bytes_a_post = checkpoint, waiting, bytes_a_post
+        self._own = (-1, 0)  # a batch, and the bytes of its files, which may be gone when it is done
 
     def posts(self, batch: int) -> float | None:
-        return (self._own_bytes(batch) + self._waiting.bytes()) / self._bytes_a_post
+        own = sum(file.stat().st_size for file in taken_files(self._checkpoint, batch))
+        self._own = (batch, own)
+        return (own + self._waiting.bytes()) / self._bytes_a_post
 
     def taken(self, batch: int, posts: int) -> None:
-        if posts and (own := self._own_bytes(batch)):
-            self._bytes_a_post += _NEWEST * (own / posts - self._bytes_a_post)
-
-    def _own_bytes(self, batch: int) -> int:
-        return sum(file.stat().st_size for file in taken_files(self._checkpoint, batch))
+        if posts and self._own[0] == batch and self._own[1]:
+            self._bytes_a_post += _NEWEST * (self._own[1] / posts - self._bytes_a_post)
 
 
 class UnreadMessages:

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 
 from pyspark.sql.streaming.listener import (
@@ -115,9 +114,12 @@ class Watch:
             "durations_ms": {**durations, **ours},
             "batch_matchers": loads,
             "matchers": together(seen.matchers, loads),
-            "withheld": seen.withheld + sum(load.withheld for load in loads),
-            "withheld_owners": dict(islice(self.store.withheld().owners.items(), _OWNERS)),
+            "withheld": seen.withheld + (spared := sum(load.withheld for load in loads)),
+            "withheld_owners": self._owners() if spared or not seen.batches else seen.withheld_owners,
         }
+
+    def _owners(self) -> dict[str, int]:
+        return dict(self.store.withheld(_OWNERS).owners)
 
 
 class Listener(StreamingQueryListener):

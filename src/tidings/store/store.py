@@ -196,9 +196,9 @@ class Store:
         """The rows rejected last, the oldest of them first."""
         return read.rejected(self.database, last)
 
-    def withheld(self) -> ShedCounts:
-        """All that was ever shed."""
-        return withheld.totals(self.database)
+    def withheld(self, owners: int | None = None) -> ShedCounts:
+        """All that was ever shed; of so many owners, those it was most of."""
+        return withheld.totals(self.database, owners)
 
     def sizes(self) -> Sizes:
         """Rows and bytes; quick whatever the size."""

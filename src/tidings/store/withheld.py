@@ -31,8 +31,9 @@ def add(db: Database, shed: ShedCounts) -> None:
             db.run(_ADD.format(names.sql, numbers.sql), kind, *names.parameters, *numbers.parameters)
 
 
-def totals(db: Database) -> ShedCounts:
-    """All there ever was, the most first."""
-    rows = db.rows("SELECT kind, name, count FROM withheld ORDER BY count DESC, name")
-    matchers = {int(name): int(count) for kind, name, count in rows if kind == "matcher"}
-    return ShedCounts(matchers, {name: int(count) for kind, name, count in rows if kind == "owner"})
+def totals(db: Database, owners: int | None) -> ShedCounts:
+    """All there ever was, the most first; of so many owners."""
+    sql = "SELECT name, count FROM withheld WHERE kind = ? ORDER BY count DESC, name"
+    limit = "" if owners is None else f" LIMIT {owners:d}"
+    matchers = {int(name): int(count) for name, count in db.rows(sql, "matcher")}
+    return ShedCounts(matchers, {name: int(count) for name, count in db.rows(sql + limit, "owner")})
