@@ -39,6 +39,13 @@ def take_posts(posts: NumberedPosts, rows: NDArray[np.integer]) -> NumberedPosts
     return NumberedPosts(words, starts.astype(np.int64), posts.terms)
 
 
+def all_words(posts: NumberedPosts) -> Corpus:
+    """What a plan is learned from where every word counts as subscribed to."""
+    starts = posts.starts.astype(np.uint32)
+    bounds = np.ascontiguousarray(np.column_stack([starts[:-1], starts[1:]]))
+    return Corpus.of_numbers([Received(posts.words, bounds)], posts.terms)
+
+
 @dataclass(frozen=True, slots=True)
 class Fold:
     """Posts to learn from and to draw subscriptions from, and others to measure with."""
