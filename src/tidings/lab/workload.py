@@ -17,7 +17,10 @@ from numpy.typing import NDArray
 from tidings.csr import take_rows
 from tidings.index.conjunctions import Conjunctions
 from tidings.lab.draw import NumberedPosts, by_frequency, plain_conjunctions
+from tidings.partition.words.asked import Asked, fit_asked
 from tidings.partition.words.corpus import Corpus
+from tidings.partition.words.learn import fit
+from tidings.partition.words.plan import WordPlan
 from tidings.receive.receiver import Received
 
 KINDS = ("tweet", "topic")
@@ -96,6 +99,14 @@ class Subscribed:
 
     def text_of(self, numbers: NDArray[np.uint32]) -> Sequence[bytes]:
         return [self.terms[number - 1] for number in numbers.tolist()]
+
+
+def fitted(algorithm: str, subscribed: Subscribed, known: NumberedPosts, matchers: int, split: bool = True) -> WordPlan:
+    """A plan as the product learns it: from the subscribed words of posts; `salb+` looks at the subscriptions too."""
+    if algorithm != "salb+":
+        return fit(algorithm, subscribed.corpus(known), matchers, split)
+    asked = Asked(subscribed.terms, subscribed.conjunctions, subscribed.received(known))
+    return fit_asked(asked, matchers, split)
 
 
 def tweet_based(posts: NumberedPosts, count: int, seed: int) -> Subscribed:

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from tidings.lab.conduct import Parameters, Row
 from tidings.lab.datasets import Posts
 from tidings.lab.fleet import Fleet
-from tidings.lab.workload import numbered_posts, workloads
-from tidings.partition.words.learn import fit
+from tidings.lab.workload import fitted, numbered_posts, workloads
 from tidings.receive.receiver import Received
 from tidings.route.levels import Buffer, Levels, Shedding
 from tidings.route.shed import Shed
@@ -55,7 +54,7 @@ def steps(parameters: Parameters) -> int:
 def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
     """A row for each second of each policy, and one for each phase."""
     fold, _, subscribed = next(workloads(numbered_posts(posts.texts), parameters, seed))
-    fleet = Fleet(subscribed, fit(parameters["algorithm"], subscribed.corpus(fold.known), parameters["matchers"]),
+    fleet = Fleet(subscribed, fitted(parameters["algorithm"], subscribed, fold.known, parameters["matchers"]),
                   parameters["placement"], seed)  # fmt: skip
     received = subscribed.received(fold.unseen)
     work = fleet.work(received, parameters["repetitions"])

@@ -12,8 +12,8 @@ from tidings.lab.conduct import Parameters, Row
 from tidings.lab.datasets import Posts
 from tidings.lab.draw import NumberedPosts
 from tidings.lab.fleet import Fleet
-from tidings.lab.workload import all_words, deal, numbered_posts, take_posts, tweet_based
-from tidings.partition.words.learn import LEARNED, fit
+from tidings.lab.workload import all_words, deal, fitted, numbered_posts, take_posts, tweet_based
+from tidings.partition.words.learn import LEARNED
 
 
 def steps(parameters: Parameters) -> int:
@@ -57,9 +57,9 @@ def _sample_sizes(numbered: NumberedPosts, parameters: Parameters, seed: int) ->
         unseen = subscribed.received(fold.unseen)
         order = np.random.default_rng([seed, 41, fold.number]).permutation(len(fold.known))
         for sample in parameters["samples"]:
-            corpus = subscribed.corpus(take_posts(fold.known, np.sort(order[:sample])))
+            known = take_posts(fold.known, np.sort(order[:sample]))
             for name in parameters["sampled_algorithms"]:
-                plan = fit(name, corpus, parameters["sampled_matchers"])
+                plan = fitted(name, subscribed, known, parameters["sampled_matchers"])
                 work = Fleet(subscribed, plan, parameters["placement"], seed).work(unseen, parameters["repetitions"])
                 about = {"fold": fold.number, "algorithm": name, "sample": sample}
                 yield f"{name} learned from {sample:,}, fold {fold.number + 1}", [{**about, **work.described()}]

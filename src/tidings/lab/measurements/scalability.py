@@ -10,8 +10,7 @@ import numpy as np
 from tidings.lab.conduct import Parameters, Row
 from tidings.lab.datasets import Posts
 from tidings.lab.fleet import Fleet
-from tidings.lab.workload import numbered_posts, workloads
-from tidings.partition.words.learn import fit
+from tidings.lab.workload import fitted, numbered_posts, workloads
 
 
 def steps(parameters: Parameters) -> int:
@@ -22,12 +21,12 @@ def steps(parameters: Parameters) -> int:
 def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
     """A row for each fold, kind of subscriptions, number of matchers, with and without splitting, and algorithm."""
     for fold, kind, subscribed in workloads(numbered_posts(posts.texts), parameters, seed):
-        known, unseen = subscribed.corpus(fold.known), subscribed.received(fold.unseen)
+        unseen = subscribed.received(fold.unseen)
         for matchers in parameters["matchers"]:
             for split in parameters["split"]:
                 for algorithm in parameters["algorithms"]:
                     start = time.perf_counter()
-                    plan = fit(algorithm, known, matchers, split)
+                    plan = fitted(algorithm, subscribed, fold.known, matchers, split)
                     seconds = time.perf_counter() - start
                     fleet = Fleet(subscribed, plan, parameters["placement"], seed)
                     work = fleet.work(unseen, parameters["repetitions"])

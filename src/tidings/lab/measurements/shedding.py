@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from tidings.lab.conduct import Parameters, Row
 from tidings.lab.datasets import Posts
 from tidings.lab.fleet import Fleet
-from tidings.lab.workload import numbered_posts, workloads
-from tidings.partition.words.learn import fit
+from tidings.lab.workload import fitted, numbered_posts, workloads
 from tidings.receive.receiver import Received
 from tidings.route.shed import Shed
 
@@ -24,9 +23,9 @@ def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[s
     `shed` is the share of (post, matcher) pairs that were not sent, `time_shed` that of the matchers' time saved.
     """
     for fold, kind, subscribed in workloads(numbered_posts(posts.texts), parameters, seed):
-        received, corpus = subscribed.received(fold.unseen), subscribed.corpus(fold.known)
+        received = subscribed.received(fold.unseen)
         for matchers in parameters["matchers"]:
-            plan = fit(parameters["algorithm"], corpus, matchers)
+            plan = fitted(parameters["algorithm"], subscribed, fold.known, matchers)
             fleet = Fleet(subscribed, plan, parameters["placement"], seed)
             about = {"fold": fold.number, "kind": kind, "matchers": matchers}
             for row in _shed(fleet, received, parameters, seed):

@@ -13,8 +13,7 @@ from tidings.lab.conduct import Parameters, Row
 from tidings.lab.datasets import Posts
 from tidings.lab.draw import NumberedPosts
 from tidings.lab.fleet import Fleet, Work
-from tidings.lab.workload import Subscribed, numbered_posts, take_posts, workloads
-from tidings.partition.words.learn import fit
+from tidings.lab.workload import Subscribed, fitted, numbered_posts, take_posts, workloads
 
 
 def steps(parameters: Parameters) -> int:
@@ -33,10 +32,9 @@ def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[s
     tried = [(name, placements[0]) for name in algorithms] + [(algorithms[0], name) for name in placements[1:]]
     for size in parameters["sizes"]:
         for fold, kind, subscribed in workloads(numbered, {**parameters, "subscriptions": size}, seed):
-            corpus = subscribed.corpus(fold.known)
             unseen = subscribed.received(_affordable(fold.unseen, size, parameters["matches_up_to"]))
             for algorithm, placement in tried:
-                plan = fit(algorithm, corpus, parameters["matchers"])
+                plan = fitted(algorithm, subscribed, fold.known, parameters["matchers"])
                 start = time.perf_counter()
                 fleet = Fleet(subscribed, plan, placement, seed)
                 seconds = time.perf_counter() - start
