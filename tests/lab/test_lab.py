@@ -196,6 +196,8 @@ def test_a_wrong_command_is_told_in_one_sentence(tmp_path: Path, capsys: pytest.
     for arguments, said in (
         (["lab", "run"], "--all"),
         (["lab", "run", "nothing"], "no experiment called"),
+        (["lab", "run", "shedding", "--set", "speed=9"], "no parameter 'speed'"),
+        (["lab", "run", "shedding", "--set", "speed"], "NAME=VALUE"),
         (["lab", "report", "--results", str(tmp_path)], "no results yet"),
     ):
         assert run_tidings(arguments) == 2

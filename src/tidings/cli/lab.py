@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any
@@ -25,6 +26,8 @@ RUN_HELP = (
 RUN_EXAMPLES = """[bold]Examples[/]
 
 tidings lab run scalability --quick
+
+tidings lab run scalability --set folds_run=2 --set matchers=[16,256]
 
 tidings lab run --all && tidings lab report --out docs/lab"""
 REPORT_HELP = (
@@ -76,11 +79,9 @@ def run(
     everything: Annotated[bool, typer.Option("--all", help="Run all experiments.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Small samples: under two minutes each.")] = False,
     tiny: Annotated[bool, typer.Option("--tiny", hidden=True)] = False,
-    folds: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Stop after so many of the folds.", show_default=False)
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(metavar="N", help="Instead of the experiment's own.", show_default=False)
+    change: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Change a parameter; may repeat.", show_default=False),
     ] = None,
     results: Results = _RESULTS,
     as_json: AsJson = False,
@@ -91,11 +92,12 @@ def run(
 
     if (name is None) != everything:
         raise InputError("Say which experiment to run, or --all; `tidings lab list` shows them.")
+    changes = _changes(change or [])
     size = "tiny" if tiny else "quick" if quick else "full"
     told = {}
     for one in experiments() if name is None else [experiment(name)]:
         with _Steps(one.title) as steps:
-            path, made = conduct(one, size, results, steps.tell, seed, folds)
+            path, made = conduct(one, size, results, steps.tell, changes)
         findings = [(claim, judge(claim, made["rows"])) for claim in one.claims]
         told[one.name] = {
             "results": str(path),
@@ -124,6 +126,16 @@ def report(
     for name, verdict in verdicts.items():
         screen().print(f"{name}: {verdict}", markup=False)
     screen().print(f"Written: {page}", markup=False)
+
+
+def _changes(told: list[str]) -> dict[str, Any]:
+    """Parameters with values as the experiments' files write them."""
+    try:
+        return tomllib.loads("\n".join(told))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(
+            f"--set takes NAME=VALUE, as in --set folds_run=2; this is none: {', '.join(told)}."
+        ) from error
 
 
 def _print(title: str, told: dict[str, Any]) -> None:

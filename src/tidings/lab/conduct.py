@@ -35,14 +35,17 @@ class Measurement(Protocol):
 
 
 def conduct(
-    one: Experiment, size: str, folder: Path, tell: Tell, seed: int | None = None, folds: int | None = None
+    one: Experiment, size: str, folder: Path, tell: Tell, changes: Parameters | None = None
 ) -> tuple[Path, Record]:
-    """Run an experiment in one of its sizes; the file of its raw results, and what is in it."""
-    parameters, seed = one.sized(size), one.seed if seed is None else seed
-    if folds is not None and "folds_run" in parameters:
-        parameters["folds_run"] = min(folds, parameters["folds_run"])
+    """Run an experiment in one of its sizes, with some parameters changed; the file of its raw results, and those."""
+    changed = {} if changes is None else dict(changes)
+    parameters = {"seed": one.seed, **one.sized(size)}
+    if unknown := sorted(changed.keys() - parameters.keys() - {"posts"}):
+        raise InputError(f"{one.name} has no parameter {unknown[0]!r}; it has: {', '.join(sorted(parameters))}.")
+    parameters |= changed
+    seed = parameters.pop("seed")
     measurement = _measurement(one)
-    made = _record(one, size, parameters, seed)
+    made = {**_record(one, size, parameters, seed), "changed": sorted(changed)}
     total, start = measurement.steps(parameters), time.monotonic()
     tell("reading posts", 0, total)
     posts = load_posts(parameters.get("posts"), seed)

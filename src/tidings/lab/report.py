@@ -45,7 +45,7 @@ def write_report(results: Path, out: Path) -> tuple[Path, dict[str, str]]:
 
 
 def _line(one: Experiment, made: Record) -> tuple[str, ...]:
-    how = f"{made['size']}, {made['seconds'] / 60:,.0f} min, {made['started'][:10]}"
+    how = f"{made['size']}{', reduced' if made['changed'] else ''}, {made['seconds'] / 60:,.0f} min, {made['started'][:10]}"
     return f"[{one.title}](#{one.title.lower().replace(' ', '-')})", summary(one, made["rows"]), how
 
 
@@ -77,6 +77,7 @@ def _origin(path: Path, made: Record) -> str:
     chosen = ", ".join(f"{name} {_told(value)}" for name, value in made["parameters"].items())
     used = ", ".join(f"{name} {versions[name]}" for name in ("python", "numpy", "numba", "pymetis", "tomotopy"))
     note = f" Note: {data['note']}." if data["note"] else ""
+    note += f" Changed for this run: {', '.join(made['changed'])}." if made["changed"] else ""
     return (
         f"*From `{path.name}`: the {made['size']} run, commit `{made['commit'][:10]}`{state}, seed {made['seed']}, "
         f"{made['seconds']:,.0f} s on {host['cpu']} (load {host['load_average'][0]:.1f} at the start); {used}; "

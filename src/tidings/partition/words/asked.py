@@ -15,13 +15,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidings.index import layout
 from tidings.index.conjunctions import Conjunctions
 from tidings.index.lead import lead_terms
+from tidings.index.publish import by_frequency
 from tidings.index.segment import build_segment
 from tidings.match.matcher import FlatMatcher, no_positions
-from tidings.partition.words.corpus import Corpus
-from tidings.partition.words.plan import LearnedPlan
+from tidings.partition.words.corpus import Corpus, joined, receive_texts
+from tidings.partition.words.learn import DEFAULT, fit
+from tidings.partition.words.plan import LearnedPlan, WordPlan
 from tidings.partition.words.salb import salb_plus
 from tidings.partition.words.versions import Versions, split, version_counts
 from tidings.receive.receiver import Received
@@ -36,7 +37,10 @@ _ROUNDS = 2  # what is hot decides what leads, and what leads decides what is ho
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Conjunctions whose words are numbered by frequency from 1 on, as `terms` are, and posts that say them."""
+    """Conjunctions whose words are numbered by frequency from 1 on, as `terms` are, and posts that say them.
+
+    There must be nothing between the posts.
+    """
 
     terms: Sequence[bytes]
     conjunctions: Conjunctions
@@ -45,13 +49,9 @@ class Asked:
     @classmethod
     def of(cls, terms: Sequence[bytes], conjunctions: Conjunctions, posts: Received) -> Asked:
         """With words numbered in any way; posts alike."""
-        counts = np.bincount(conjunctions.terms, minlength=len(terms) + 1)
-        order = layout.frequency_order(counts)
-        numbers = np.where(counts > 0, order, 0).astype(np.uint32)
-        used = np.flatnonzero(counts)
-        ordered = used[np.argsort(numbers[used])]
+        numbers, kept = by_frequency(conjunctions, len(terms))
         numbered = Received(numbers[posts.terms], posts.bounds)
-        return cls([terms[old - 1] for old in ordered.tolist()], conjunctions.renumbered(order), numbered)
+        return cls([terms[old - 1] for old in kept.tolist()], conjunctions.renumbered(numbers), numbered)
 
     def work(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
         """(how many posts say each word, the entries each word leads to, the matches of each conjunction)."""
@@ -66,8 +66,19 @@ class Asked:
             seen += len(some)
         entries = np.zeros(len(self.terms) + 1)
         entries[segment.keys] = np.diff(segment.key_start)
-        said = self.posts.terms[_inside(self.posts)]
-        return np.bincount(said, minlength=len(self.terms) + 1), entries, matches * (len(self.posts) / max(1, seen))
+        said = np.bincount(self.posts.terms, minlength=len(self.terms) + 1)
+        said[0] = 0
+        return said, entries, matches * (len(self.posts) / max(1, seen))
+
+
+def fit_texts(
+    name: str, texts: pa.Array, terms: Sequence[bytes], conjunctions: Conjunctions | None, matchers: int
+) -> WordPlan:
+    """A plan by the name of its algorithm, from posts and the subscribed words; `salb+` also looks at who asks."""
+    words = Vocabulary.build(terms)
+    if name != DEFAULT or conjunctions is None:
+        return fit(name, Corpus.of_texts(texts, words), matchers)
+    return fit_asked(Asked.of(terms, conjunctions, joined(receive_texts(texts, words))), matchers)
 
 
 def fit_asked(asked: Asked, matchers: int, split_hot: bool = True, seed: int = 0) -> LearnedPlan:
@@ -87,16 +98,7 @@ def fit_asked(asked: Asked, matchers: int, split_hot: bool = True, seed: int = 0
     versions = counts[numbers]
     apart, starts = split(corpus, versions)
     chosen = salb_plus(apart, matchers, np.repeat(work[numbers] // versions, versions))
-    return LearnedPlan("salb+", matchers, seed, corpus.size, Vocabulary.build(corpus.terms), Versions(chosen, starts))
-
-
-def _inside(posts: Received) -> NDArray[np.bool_]:
-    """Which of the terms belong to a post."""
-    edges = np.zeros(len(posts.terms) + 1, np.int64)
-    np.add.at(edges, posts.bounds[:, 0], 1)
-    np.add.at(edges, posts.bounds[:, 1], -1)
-    inside: NDArray[np.bool_] = np.cumsum(edges[:-1]) > 0
-    return inside
+    return LearnedPlan(DEFAULT, matchers, seed, corpus.size, Vocabulary.build(corpus.terms), Versions(chosen, starts))
 
 
 def _leading(asked: Asked, is_lead: NDArray[np.bool_]) -> Corpus:
