@@ -45,7 +45,8 @@ def write_report(results: Path, out: Path) -> tuple[Path, dict[str, str]]:
 
 
 def _line(one: Experiment, made: Record) -> tuple[str, ...]:
-    how = f"{made['size']}{', reduced' if made['changed'] else ''}, {made['seconds'] / 60:,.0f} min, {made['started'][:10]}"
+    size = f"{made['size']}{', reduced' if made['changed'] else ''}"
+    how = f"{size}, {made['seconds'] / 60:,.0f} min, {made['started'][:10]}"
     return f"[{one.title}](#{one.title.lower().replace(' ', '-')})", summary(one, made["rows"]), how
 
 
