@@ -20,8 +20,7 @@ from tidings.match.matcher import FlatMatcher, Matcher
 from tidings.match.scan import ScanPost, scan
 from tidings.match.trie import TrieMatcher, lexicographic
 from tidings.merge.once import Merger, hits_schema
-from tidings.partition.words.corpus import Corpus
-from tidings.partition.words.learn import fit
+from tidings.partition.words.asked import fit_texts
 from tidings.query.parse import parse
 from tidings.receive.receiver import Received, Receiver
 from tidings.receive.vocabulary import Vocabulary
@@ -84,7 +83,7 @@ def partitioned(
 def learner(algorithm: str, posts: Sequence[ScanPost], matchers: int) -> Learn:
     """Learns from half of the posts, so that there are unknown words too; with so few words, many of them are hot."""
     texts = pa.array([post.text for post in posts[::2]], pa.string())
-    return lambda terms: fit(algorithm, Corpus.of_texts(texts, Vocabulary.build(terms)), matchers)
+    return lambda terms, conjunctions=None: fit_texts(algorithm, texts, terms, conjunctions, matchers)
 
 
 def changed(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,14 @@ from tidings.partition.words.plan import LearnedPlan, WordPlan
 from tidings.query.rows import Refused
 
 Shards = tuple[tuple[SegmentRecord, ...], ...]
-Learn = Callable[[Sequence[bytes]], WordPlan]  # the subscribed words → which matchers are responsible for words
+
+
+class Learn(Protocol):
+    """Says which matchers are responsible for words, given the subscribed words and, if known, what asks for them."""
+
+    def __call__(self, terms: Sequence[bytes], conjunctions: Conjunctions | None = None) -> WordPlan:
+        """The words of conjunctions are numbered from 1 on, as terms are."""
+        ...
 
 
 def create_index(
@@ -51,7 +59,7 @@ def rebuild_index(
     compiled = compile_subscriptions(subscriptions, vocabulary)
     ids = subscriptions.column("id").combine_chunks().take(pa.array(compiled.rows))
     terms = vocabulary.added.terms()
-    words = learn(terms) if learn is not None else None
+    words = learn(terms, compiled.conjunctions) if learn is not None else None
     merge = _base(folder, plan, compiled.conjunctions, ids, terms, position, words)
     return merge.publish(version), compiled.refused
 
@@ -128,7 +136,7 @@ def _base(
     words: WordPlan | None = None,
 ) -> Prepared:
     """Number the terms by frequency and write everything as base segments."""
-    new_number, kept = _by_frequency(conjunctions, len(terms))
+    new_number, kept = by_frequency(conjunctions, len(terms))
     vocabulary = GrowingVocabulary()
     vocabulary.added.numbers([terms[old - 1] for old in kept.tolist()])
     shards: Shards = tuple(() for _ in range(plan.matchers if plan else 1))
@@ -140,7 +148,7 @@ def _base(
     return Prepared(draft, vocabulary)
 
 
-def _by_frequency(conjunctions: Conjunctions, terms: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+def by_frequency(conjunctions: Conjunctions, terms: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """(the new number of each old one, the old numbers in the order of the new). Terms nobody needs are left out."""
     counts = np.bincount(conjunctions.terms, minlength=terms + 1)
     for program in conjunctions.programs:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from tidings.lab.draw import draw_queries
 from tidings.lab.generate import generate_posts
@@ -16,6 +17,8 @@ from tidings.lab.generate import generate_posts
 REPOSITORY = Path(__file__).parents[3]
 TWEETS, QUERIES = "tweets.parquet", "queries.txt"
 GENERATED_POSTS = 500_000  # when no number is asked for
+_WEEK_S = 7 * 24 * 3600
+_GENERATED_WEEKS = 30
 _DRAWN_FROM = 20_000  # tweets that drawn queries come from; cleaning by definition takes 0.2 ms a tweet
 
 
@@ -70,6 +73,17 @@ def load_posts(count: int | None, seed: int) -> Posts:
         return Posts(table, f"generated, seed {seed}", "the real tweets were not there: figures cannot be compared")
     table = pq.read_table(folder / TWEETS, columns=["id", "text"])
     return Posts(table.slice(0, count), TWEETS)
+
+
+def weeks_of(posts: Posts) -> NDArray[np.float64]:
+    """How many weeks after the first post each was written; made-up posts are dealt into 30 weeks."""
+    folder = data_folder()
+    if folder is None or posts.source != TWEETS:
+        return np.linspace(0.0, _GENERATED_WEEKS, len(posts))
+    times = pq.read_table(folder / TWEETS, columns=["time"]).column("time").slice(0, len(posts))
+    seconds = times.cast(pa.timestamp("s", times.type.tz)).cast(pa.int64()).to_numpy()
+    weeks: NDArray[np.float64] = (seconds - seconds.min()) / _WEEK_S
+    return weeks
 
 
 def benchmark_subscriptions(count: int, seed: int, posts: Posts | None = None) -> Subscriptions:

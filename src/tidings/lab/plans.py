@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tidings.index.conjunctions import Conjunctions
 from tidings.index.index import Index
 from tidings.index.manifest import PlanRecord
 from tidings.index.publish import create_index
@@ -19,11 +20,11 @@ from tidings.lab.clock import Times, timed
 from tidings.lab.cost import measure_cost
 from tidings.lab.datasets import Posts, Subscriptions
 from tidings.match.matcher import no_positions
+from tidings.partition.words.asked import fit_texts
 from tidings.partition.words.corpus import Corpus
 from tidings.partition.words.learn import LEARNED, PARTITIONERS, fit
 from tidings.partition.words.metrics import measure
 from tidings.partition.words.plan import WordPlan
-from tidings.receive.vocabulary import Vocabulary
 from tidings.route.router import Router
 
 _BATCH = 10_000
@@ -103,8 +104,8 @@ def _routing(texts: pa.Array, subscriptions: Subscriptions, repetitions: int, sa
 
 
 def _planned(folder: Path, name: str, texts: pa.Array, subscriptions: Subscriptions) -> Index:
-    def learn(terms: Sequence[bytes]) -> WordPlan:
-        return fit(name, Corpus.of_texts(texts, Vocabulary.build(terms)), _ROUTING_MATCHERS)
+    def learn(terms: Sequence[bytes], conjunctions: Conjunctions | None = None) -> WordPlan:
+        return fit_texts(name, texts, terms, conjunctions, _ROUTING_MATCHERS)
 
     record = PlanRecord(name, _ROUTING_MATCHERS, subscriptions.seed)
     return create_index(folder, subscriptions.table, record, learn)[0]

@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -77,8 +77,10 @@ def commit() -> dict[str, Any]:
     return {"commit": found or "unknown", "dirty": bool(changed)}
 
 
-def versions() -> dict[str, str]:
-    return {"python": platform.python_version(), **dict(_package_versions()), "java": _java_version()}
+def versions(more: Sequence[str] = ()) -> dict[str, str]:
+    """Of Python, Java and the packages that figures depend on, and of some more."""
+    packages = dict(_package_versions((*_PACKAGES, *more)))
+    return {"python": platform.python_version(), **packages, "java": _java_version()}
 
 
 def host() -> dict[str, Any]:
@@ -93,8 +95,8 @@ def host() -> dict[str, Any]:
     }
 
 
-def _package_versions() -> Iterator[tuple[str, str]]:
-    for name in _PACKAGES:
+def _package_versions(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for name in names:
         try:
             yield name.lower(), metadata.version(name)
         except metadata.PackageNotFoundError:

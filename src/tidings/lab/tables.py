@@ -52,7 +52,7 @@ def _spine(run: record.Record) -> Iterator[str]:
     yield ""
     yield "![posts/s as a share of the floor](images/bench-spine.png)"
     yield ""
-    yield from _table(
+    yield from table(
         ("contender", "starts from", "posts/s", "of the floor", "lowest – highest", "posts a repetition"),
         [_contender(one) for one in spine["contenders"]],
     )
@@ -84,7 +84,7 @@ def _kernels(run: record.Record) -> Iterator[str]:
         "find_numba": "the innermost loop in numba",
         "find_c": "the same loop in C (`cc -O3 -march=native`)",
     }
-    yield from _table(
+    yield from table(
         ("kernel", "posts/s", "posts a processor second"),
         [
             (label, f"{kernels[name]['posts_per_second']:,.0f}", f"{kernels[name]['posts_per_cpu_second']:,.0f}")
@@ -96,10 +96,10 @@ def _kernels(run: record.Record) -> Iterator[str]:
     compiled = [("word numbers", one) for one in kernels["from_numbers"]]
     compiled += [("query strings, onto disk", one) for one in kernels["from_strings"]]
     rows = [(f"{one['subscriptions']:,}", kind, f"{one['best_seconds']:.2f}") for kind, one in compiled]
-    yield from _table(("subscriptions", "compiled from", "seconds"), rows)
+    yield from table(("subscriptions", "compiled from", "seconds"), rows)
     yield ""
     sizes = [(f"{one['subscriptions']:,}", f"{one['bytes_per_subscription']:.1f}") for one in kernels["bytes"]]
-    yield from _table(("subscriptions of three words", "bytes each"), sizes)
+    yield from table(("subscriptions of three words", "bytes each"), sizes)
     yield from _verdicts(run, ("matching", "the loop", "bytes", "seconds"))
 
 
@@ -114,7 +114,7 @@ def _plans(run: record.Record) -> Iterator[str]:
     )
     yield ""
     rows = [(one["algorithm"], str(one["matchers"]), f"{one['best_seconds']:.2f}") for one in plans["learning"]]
-    yield from _table(("algorithm", "matchers", "learning, s"), rows)
+    yield from table(("algorithm", "matchers", "learning, s"), rows)
     yield ""
     yield (
         "What plans learned from one half of a sample reach on the other half: posts all matchers take while one could "
@@ -128,10 +128,10 @@ def _plans(run: record.Record) -> Iterator[str]:
         (str(matchers), "split" if split else "whole", *(f"{found[matchers, split, name]:.2f}" for name in names))
         for matchers, split in keys
     ]
-    yield from _table(("matchers", "hot words", *names), rows_reached)
+    yield from table(("matchers", "hot words", *names), rows_reached)
     yield ""
     routing = [(one["algorithm"], f"{one['spread']:.2f}", f"{one['best_ns']:,.0f}") for one in plans["routing"]]
-    yield from _table((f"routing to {plans['routing'][0]['matchers']}, words by", "spread", "ns a post"), routing)
+    yield from table((f"routing to {plans['routing'][0]['matchers']}, words by", "spread", "ns a post"), routing)
     yield ""
     cost = plans["cost"]
     yield (
@@ -155,7 +155,7 @@ def _stream(run: record.Record) -> Iterator[str]:
     yield ""
     rates = one["posts_per_second"]
     rows = [(name, *(f"{rate:,.0f}" for rate in rates[name])) for name in rates]
-    yield from _table(("posts/s", *(f"turn {number}" for number in range(1, len(rates["floor"]) + 1))), rows)
+    yield from table(("posts/s", *(f"turn {number}" for number in range(1, len(rates["floor"]) + 1))), rows)
     yield ""
     yield f"Stream / batch: {one['ratio_to_batch']:.2f}. Spark's bookkeeping: {one['bookkeeping_share']:.0%}."
     yield ""
@@ -167,12 +167,12 @@ def _stream(run: record.Record) -> Iterator[str]:
         )
         for at in stream["latency"]
     ]
-    yield from _table(
+    yield from table(
         ("posts/s", "p50, ms", "p95, ms", "p99, ms", "a new subscription matches, ms", "Spark's bookkeeping"), latency
     )
     yield ""
     stored = [(name, f"{at['matches_per_second']:,.0f}") for name, at in stream["rows"].items()]
-    yield from _table(("store", "matches/s, each with its post"), stored)
+    yield from table(("store", "matches/s, each with its post"), stored)
     yield from _verdicts(run, ("the stream",))
 
 
@@ -203,7 +203,7 @@ def _soak(run: record.Record) -> Iterator[str]:
         (label, *(f"{one[part]:,.1f}" for part in ("mean", "most")), f"{one['per_hour']:+,.1f}")
         for label, one in trends.items()
     ]
-    yield from _table(("in the second half", "mean", "most", "growth an hour"), rows)
+    yield from table(("in the second half", "mean", "most", "growth an hour"), rows)
     yield ""
     yield from (f"- **Problem**: {problem}." for problem in soak["problems"])
     if not soak["problems"]:
@@ -232,7 +232,7 @@ def _growth(run: record.Record) -> Iterator[str]:
         for one in run["parts"]["growth"]
     ]
     head = ("subscriptions", "posts/s", "matches a post", "bytes each", "build, s", "peak memory, MB")
-    yield from _table(head, rows)
+    yield from table(head, rows)
 
 
 def _verdicts(run: record.Record, beginnings: tuple[str, ...]) -> Iterator[str]:
@@ -249,7 +249,7 @@ def _verdicts(run: record.Record, beginnings: tuple[str, ...]) -> Iterator[str]:
             )
             for bar in mine
         ]
-        yield from _table(("bar", "measured", "wanted", ""), rows)
+        yield from table(("bar", "measured", "wanted", ""), rows)
 
 
 def _origin(path: Path, run: record.Record) -> str:
@@ -268,7 +268,7 @@ def _origin(path: Path, run: record.Record) -> str:
     )
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     yield "| " + " | ".join(head) + " |"
     is_number = [any(row[at][:1].isdigit() for row in rows) for at in range(len(head))]
     yield "|" + "|".join("---:" if right and at > 0 else "---" for at, right in enumerate(is_number)) + "|"

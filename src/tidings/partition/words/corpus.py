@@ -10,10 +10,11 @@ import pyarrow as pa
 from numba import types, uint8, uint32, uint64
 from numpy.typing import NDArray
 
+from tidings.csr import take_rows
 from tidings.jit import kernel, read, write
 from tidings.receive.clean import is_stop
 from tidings.receive.receiver import Received, Receiver
-from tidings.receive.vocabulary import Interner, Vocabulary
+from tidings.receive.vocabulary import Interner, Numbering, Vocabulary
 
 DEFAULT_SAMPLE = 1_000_000
 _BATCH = 50_000
@@ -44,9 +45,7 @@ class Corpus:
     def of_texts(cls, texts: pa.ChunkedArray | pa.Array, subscribed: Vocabulary | None = None) -> Corpus:
         """Clean posts; with `subscribed`, only these words count."""
         numbering = subscribed if subscribed is not None else Interner()
-        receiver = Receiver(numbering)
-        pieces = [_received(receiver, texts.slice(at, _BATCH)) for at in range(0, max(1, len(texts)), _BATCH)]
-        return cls.of_numbers(pieces, numbering.terms())
+        return cls.of_numbers(receive_texts(texts, numbering), numbering.terms())
 
     @classmethod
     def of_numbers(cls, received: Sequence[Received], terms: Sequence[bytes]) -> Corpus:
@@ -88,6 +87,21 @@ def _corpus(terms: tuple[bytes, ...], words: NDArray[np.uint32], starts: NDArray
     posts = np.empty(len(words), np.uint32)
     _invert(words, starts, said[:-1].copy(), posts)
     return Corpus(terms, words, starts, posts, said)
+
+
+def receive_texts(texts: pa.ChunkedArray | pa.Array, numbering: Numbering) -> list[Received]:
+    """Posts with their words numbered, in pieces."""
+    receiver = Receiver(numbering)
+    return [_received(receiver, texts.slice(at, _BATCH)) for at in range(0, max(1, len(texts)), _BATCH)]
+
+
+def joined(pieces: Sequence[Received]) -> Received:
+    """Pieces as one, with nothing between the posts."""
+    parts = [take_rows(one.terms, one.bounds[:, 0], one.bounds[:, 1] - one.bounds[:, 0]) for one in pieces]
+    lengths = np.concatenate([np.diff(starts) for _, starts in parts])
+    ends = np.cumsum(lengths).astype(np.uint32)
+    bounds = np.ascontiguousarray(np.column_stack([ends - lengths.astype(np.uint32), ends]))
+    return Received(np.concatenate([terms for terms, _ in parts]), bounds)
 
 
 def _received(receiver: Receiver, texts: pa.ChunkedArray | pa.Array) -> Received:

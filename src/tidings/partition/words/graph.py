@@ -6,6 +6,10 @@ besides, `gnfcl` a frequency corrected for the company they keep.
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,16 +85,32 @@ def _cut(
 ) -> NDArray[np.uint16]:
     """The part METIS puts each word into. It starts from a seed of its own that never changes."""
     count = len(network.starts) - 1
-    if matchers == 1 or count == 0:
-        return np.zeros(count, np.uint16)
-    _, parts = pymetis.part_graph(
-        matchers,
-        pymetis.CSRAdjacency(network.starts.astype(np.int64), network.neighbours.astype(np.int64)),
-        eweights=None if ties is None else ties.astype(np.int64),
-        vweights=weights,
-        recursive=False,
-    )
+    if matchers == 1 or count <= matchers:
+        return np.arange(count, dtype=np.uint16) % np.uint16(matchers)
+    with _silence():
+        _, parts = pymetis.part_graph(
+            matchers,
+            pymetis.CSRAdjacency(network.starts.astype(np.int64), network.neighbours.astype(np.int64)),
+            eweights=None if ties is None else ties.astype(np.int64),
+            vweights=weights,
+            recursive=False,
+        )
     return np.asarray(parts, np.uint16)
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """METIS complains of parts that stay empty on the standard output of the process, where results belong."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
 
 
 @kernel(

@@ -26,34 +26,40 @@ from tidings.receive.marks import lowest_bit
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _WEIGHT = 4.0  # of the overload; from 2 to 8 it hardly matters
+_ENOUGH_POSTS = 500  # of a word, to see which company it keeps
 
 
 def salb(corpus: Corpus, matchers: int) -> NDArray[np.uint16]:
     """The matcher of every word, as the paper prints it."""
-    return _assigned(corpus, matchers, np.float64(-1))
+    return _assigned(corpus, matchers, np.float64(-1), np.zeros(len(corpus.terms), np.int64))
 
 
-def salb_plus(corpus: Corpus, matchers: int) -> NDArray[np.uint16]:
-    """The matcher of every word, with an eye on the spread."""
-    chosen = _assigned(corpus, matchers, np.float64(_WEIGHT))
+def salb_plus(corpus: Corpus, matchers: int, work: NDArray[np.int64] | None = None) -> NDArray[np.uint16]:
+    """The matcher of every word, with an eye on the spread.
+
+    `work` is what each word brings to its matcher besides the posts that say it, in posts; nothing unless told.
+    """
+    brought = np.zeros(len(corpus.terms), np.int64) if work is None else work
+    chosen = _assigned(corpus, matchers, np.float64(_WEIGHT), brought)
     loads = np.array(measure(corpus, Versions.whole(chosen), matchers).loads, np.int64)
-    order, scratch = _order(corpus), (np.zeros(matchers, np.int64), np.zeros(matchers, np.uint64))
-    _choose_again(
-        corpus.words, corpus.starts, corpus.posts, corpus.said, order, np.float64(_WEIGHT), loads, *scratch, chosen
-    )
+    np.add.at(loads, chosen, brought)
+    order, scratch = _order(corpus, brought), (np.zeros(matchers, np.int64), np.zeros(matchers, np.uint64))
+    texts = (corpus.words, corpus.starts, corpus.posts, corpus.said)
+    _choose_again(*texts, order, brought, np.float64(_WEIGHT), loads, *scratch, chosen)
     return chosen
 
 
-def _order(corpus: Corpus) -> NDArray[np.uint32]:
-    """The words, the most frequent first."""
-    return np.argsort(-corpus.frequency, kind="stable").astype(np.uint32)
+def _order(corpus: Corpus, work: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """The words, those that bring most first: the most frequent, where they bring nothing but their posts."""
+    return np.argsort(-(corpus.frequency + work), kind="stable").astype(np.uint32)
 
 
-def _assigned(corpus: Corpus, matchers: int, weight: np.float64) -> NDArray[np.uint16]:
-    """Words in descending frequency; a negative weight chooses the printed rule."""
+def _assigned(corpus: Corpus, matchers: int, weight: np.float64, work: NDArray[np.int64]) -> NDArray[np.uint16]:
+    """Words one after another; a negative weight chooses the printed rule."""
     chosen = np.zeros(len(corpus.terms), np.uint16)
     goes_to = np.zeros((corpus.size, (matchers + 63) // 64), np.uint64)
-    _assign(corpus.posts, corpus.said, _order(corpus), weight, goes_to, np.zeros((2, matchers), np.int64), chosen)
+    counts = np.zeros((2, matchers), np.int64)
+    _assign(corpus.posts, corpus.said, _order(corpus, work), work, weight, goes_to, counts, chosen)
     return chosen
 
 
@@ -78,15 +84,15 @@ def _least_variance(loads, met, frequency, total):  # type: ignore[no-untyped-de
 
 
 @inlined
-def _least_overload(loads, met, frequency, total, weight):  # type: ignore[no-untyped-def]
+def _least_overload(loads, met, frequency, work, total, weight):  # type: ignore[no-untyped-def]
     """The matcher that needs the fewest extra posts, each word's share of an overload counted as extra too."""
     matchers = int64(loads.size)
     best, best_extra, best_cost = _ZERO, int64(0), float64(np.inf)
     mean = float64(total) / float64(matchers) + 1.0
     for matcher in range(uint64(loads.size)):
         extra = frequency - met[matcher]
-        over = max(0.0, float64(loads[matcher] + extra) - mean)
-        cost = float64(extra) + weight * float64(frequency) * over / mean
+        over = max(0.0, float64(loads[matcher] + extra + work) - mean)
+        cost = float64(extra) + weight * float64(frequency + work) * over / mean
         if cost < best_cost or (cost == best_cost and extra < best_extra):
             best, best_extra, best_cost = uint64(matcher), extra, cost
     return best
@@ -110,12 +116,13 @@ def _meet(posts, first, last, goes_to, met):  # type: ignore[no-untyped-def]
     read(uint32),
     read(uint64),
     read(uint32),
+    read(int64),
     float64,
     write(uint64, 2),
     write(int64, 2),
     write(uint16),
 )
-def _assign(posts, said, order, weight, goes_to, counts, chosen):  # type: ignore[no-untyped-def]
+def _assign(posts, said, order, work, weight, goes_to, counts, chosen):  # type: ignore[no-untyped-def]
     """Choose for every word. `goes_to` starts empty; `counts` is room for the loads and for what a word meets."""
     loads, met = counts[_ZERO], counts[_ONE]
     total = int64(0)
@@ -127,8 +134,8 @@ def _assign(posts, said, order, weight, goes_to, counts, chosen):  # type: ignor
         if weight < 0:
             best = _least_variance(loads, met, frequency, total)
         else:
-            best = _least_overload(loads, met, frequency, total, weight)
-        extra = frequency - met[best]
+            best = _least_overload(loads, met, frequency, work[word], total, weight)
+        extra = frequency - met[best] + work[word]
         loads[best] += extra
         total += extra
         chosen[word] = uint16(best)
@@ -141,10 +148,11 @@ def _assign(posts, said, order, weight, goes_to, counts, chosen):  # type: ignor
 def _meet_others(words, starts, posts, first, last, word, chosen, met, seen, count):  # type: ignore[no-untyped-def]
     """Count, for each matcher, the posts of a word that go there for another word; how many posts were ever looked at.
 
-    `seen` says which of these posts was the last to go to a matcher.
+    Of a frequent word some hundred posts stand for all. `seen` says which post was the last to go to a matcher.
     """
     met[:] = 0
-    for at in range(first, last):
+    step = max(_ONE, (last - first) // uint64(_ENOUGH_POSTS))
+    for at in range(first, last, step):
         post = uint64(posts[at])
         count += _ONE
         for place in range(starts[post], starts[post + _ONE]):
@@ -153,6 +161,10 @@ def _meet_others(words, starts, posts, first, last, word, chosen, met, seen, cou
             if other != word and seen[matcher] != count:
                 seen[matcher] = count
                 met[matcher] += 1
+    if step > _ONE:
+        frequency, looked = int64(last - first), int64((last - first + step - _ONE) // step)
+        for matcher in range(uint64(met.size)):
+            met[matcher] = met[matcher] * frequency // looked
     return count
 
 
@@ -163,13 +175,14 @@ def _meet_others(words, starts, posts, first, last, word, chosen, met, seen, cou
     read(uint32),
     read(uint64),
     read(uint32),
+    read(int64),
     float64,
     write(int64),
     write(int64),
     write(uint64),
     write(uint16),
 )
-def _choose_again(words, starts, posts, said, order, weight, loads, met, seen, chosen):  # type: ignore[no-untyped-def]
+def _choose_again(words, starts, posts, said, order, work, weight, loads, met, seen, chosen):  # type: ignore[no-untyped-def]
     """Take every word from its matcher and choose anew; `loads` are those of `chosen` before and after."""
     total, count = int64(0), _ZERO
     for matcher in range(uint64(loads.size)):
@@ -179,9 +192,9 @@ def _choose_again(words, starts, posts, said, order, weight, loads, met, seen, c
         first, last = said[word], said[word + _ONE]
         count = _meet_others(words, starts, posts, first, last, word, chosen, met, seen, count)
         frequency, before = int64(last - first), uint64(chosen[word])
-        loads[before] -= frequency - met[before]
-        total -= frequency - met[before]
-        best = _least_overload(loads, met, frequency, total, weight)
-        loads[best] += frequency - met[best]
-        total += frequency - met[best]
+        loads[before] -= frequency - met[before] + work[word]
+        total -= frequency - met[before] + work[word]
+        best = _least_overload(loads, met, frequency, work[word], total, weight)
+        loads[best] += frequency - met[best] + work[word]
+        total += frequency - met[best] + work[word]
         chosen[word] = uint16(best)

@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from tidings.errors import InputError
-from tidings.partition.words.corpus import Corpus
-from tidings.partition.words.learn import LEARNED, PARTITIONERS, fit
+from tidings.index.conjunctions import Conjunctions
+from tidings.partition.words.asked import fit_texts
+from tidings.partition.words.learn import LEARNED, PARTITIONERS
 from tidings.partition.words.plan import HashPlan, LearnedPlan, WordPlan, checked_matchers, load_plan
 from tidings.place.placer import placer
-from tidings.receive.vocabulary import Vocabulary
 
 QUICK_SAMPLE = 100_000  # posts that a plan is learned from when nobody made one before
 
@@ -53,15 +53,22 @@ class WantedPlan:
     def must_learn(self) -> bool:
         return self.learned is None and self.learns
 
-    def learn(self, sample: Callable[[], pa.Array]) -> Callable[[Sequence[bytes]], WordPlan]:
+    def learn(self, sample: Callable[[], pa.Array]) -> Callable[..., WordPlan]:
         """From the subscribed words to the plan; `sample` gives texts of posts, and is asked only if need be."""
-        if self.learned is not None:
-            ready = self.learned
-            return lambda terms: ready
-        if not self.must_learn:
-            return lambda terms: HashPlan(self.matchers)
-        return self.learn_anew(sample)
 
-    def learn_anew(self, sample: Callable[[], pa.Array]) -> Callable[[Sequence[bytes]], WordPlan]:
+        def learned(terms: Sequence[bytes], conjunctions: Conjunctions | None = None) -> WordPlan:
+            if self.learned is not None:
+                return self.learned
+            if not self.must_learn:
+                return HashPlan(self.matchers)
+            return self.learn_anew(sample)(terms, conjunctions)
+
+        return learned
+
+    def learn_anew(self, sample: Callable[[], pa.Array]) -> Callable[..., WordPlan]:
         """The same, whatever was learned before."""
-        return lambda terms: fit(self.partitioner, Corpus.of_texts(sample(), Vocabulary.build(terms)), self.matchers)
+
+        def learned(terms: Sequence[bytes], conjunctions: Conjunctions | None = None) -> WordPlan:
+            return fit_texts(self.partitioner, sample(), terms, conjunctions, self.matchers)
+
+        return learned

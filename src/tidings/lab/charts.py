@@ -1,0 +1,139 @@
+"""Charts of results: lines with error bars, a line for each series, drawn as an experiment's file asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tidings.lab.experiment import Figure
+from tidings.lab.rules import Row, Rows, matching, points
+from tidings.lab.style import QUIET, STYLE, pyplot
+
+_PANEL = (4.9, 3.5)  # inches
+# Ours stands out; those that lose clearly keep to the background. The same name looks the same in every figure.
+_LOOKS: Mapping[str, tuple[str, str]] = {
+    "salb+": ("#0b7285", "o"),
+    "salb": ("#e8590c", "s"),
+    "hash": ("#343a40", "x"),
+    "gc": ("#ced4da", "v"),
+    "gfc": ("#adb5bd", "^"),
+    "gfcl": ("#7048e8", "D"),
+    "gnfcl": ("#d6336c", "P"),
+    "lasp": ("#e8590c", "s"),
+    "random": ("#343a40", "x"),
+    "rarest": ("#0b7285", "o"),
+    "subscription": ("#0b7285", "o"),
+    "consensus": ("#e8590c", "s"),
+    "fresh": ("#2f9e44", "^"),
+    "off": ("#343a40", ""),
+    "measured": ("#0b7285", "o"),
+    "fitted": ("#343a40", ""),
+}
+_OTHERS = ("#0b7285", "#e8590c", "#7048e8", "#2f9e44", "#d6336c", "#343a40")
+_LABELS: Mapping[str, str] = {
+    "throughput": "posts a second",
+    "spread": "matchers a post",
+    "imbalance": "most loaded / average",
+    "accuracy": "share of the matches found",
+    "shed": "share of the load shed",
+    "seconds": "seconds to learn",
+    "learned": "posts learned from",
+    "subscriptions": "subscriptions",
+    "weeks": "weeks since learning",
+    "limit": "matchers a post may go to",
+    "second": "seconds",
+    "rate": "posts a second",
+    "level": "level",
+    "delay": "seconds a post waits",
+    "words": "distinct words a matcher holds",
+    "ns": "ns a post",
+}
+
+
+def draw_figure(figure: Figure, rows: Rows, folder: Path) -> Path | None:
+    """Draw the panels there are rows for, side by side; None when there is nothing to draw."""
+    drawable = [(panel, found) for panel in figure.panels if (found := _chosen(panel, rows))]
+    if not drawable:
+        return None
+    plt, path = pyplot(), folder / f"{figure.name}.png"
+    with plt.rc_context({**STYLE, "axes.grid": True, "grid.color": "#e9ecef", "grid.linewidth": 0.8}):
+        size = (_PANEL[0] * len(drawable) + 1.1, _PANEL[1])
+        canvas, axes = plt.subplots(1, len(drawable), figsize=size, layout="constrained", squeeze=False)
+        for place, (panel, found) in zip(axes[0], drawable, strict=True):
+            draw_panel(place, panel, found)
+        handles = {
+            label: line for place in axes[0] for line, label in zip(*place.get_legend_handles_labels(), strict=True)
+        }
+        if len(handles) > 1:
+            canvas.legend(handles.values(), handles, loc="outside right upper", frameon=False, fontsize=10)
+        folder.mkdir(parents=True, exist_ok=True)
+        canvas.savefig(path, dpi=130)
+        plt.close(canvas)
+    return path
+
+
+def _chosen(panel: Mapping[str, Any], rows: Rows) -> list[Row]:
+    chosen = matching(rows, panel.get("where", {}))
+    return [row for row in chosen if row.get(panel["x"]) is not None and row.get(panel["y"]) is not None]
+
+
+def draw_panel(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
+    """One chart: the mean of each series at each place, with the standard deviation where there are several rows."""
+    names = [value for ((_, value),) in points(rows, [panel["series"]])] if "series" in panel else [""]
+    order = {name: place for place, name in enumerate(_LOOKS)}
+    for number, name in enumerate(sorted(names, key=lambda one: order.get(str(one), 99))):
+        mine = matching(rows, {panel["series"]: name}) if name != "" else list(rows)
+        places, heights, errors = _line(panel, mine, rows)
+        colour, marker = _LOOKS.get(str(name), (_OTHERS[number % len(_OTHERS)], "o" if len(places) < 30 else ""))
+        style = {"color": colour, "marker": marker, "ms": 5, "lw": 2.2 if name == "salb+" else 1.5, "capsize": 2.5}
+        bars = errors if any(errors) else None
+        shape = {"ls": "none"} if panel.get("dots") and name != "fitted" else {}
+        axes.errorbar(places, heights, yerr=bars, label=str(name), elinewidth=0.9, **style, **shape)
+    _scales(axes, panel, rows)
+    relative = f", {panel['relative_to']} = 1" if "relative_to" in panel else ""
+    axes.set_ylabel(panel.get("ylabel", _LABELS.get(panel["y"], panel["y"])) + relative)
+    axes.set_xlabel(panel.get("xlabel", _LABELS.get(panel["x"], panel["x"])))
+    axes.set_title(panel.get("title", ""), loc="left", fontsize=11)
+    axes.tick_params(color=QUIET)
+
+
+def _line(panel: Mapping[str, Any], mine: Rows, all_rows: Rows) -> tuple[list[float], list[float], list[float]]:
+    """Where a series goes: places, means, deviations."""
+    places, heights, errors = [], [], []
+    by = panel.get("by", panel["x"])
+    for point in points(mine, [by]):
+        here = matching(mine, dict(point))
+        values = [row[panel["y"]] / _unit(panel, row, all_rows) for row in here]
+        places.append(float(np.mean([row[panel["x"]] for row in here])))
+        heights.append(float(np.mean(values)))
+        errors.append(float(np.std(values)) if len(values) > 1 else 0.0)
+    order = np.argsort(places, kind="stable").tolist()
+    return [places[at] for at in order], [heights[at] for at in order], [errors[at] for at in order]
+
+
+def _unit(panel: Mapping[str, Any], row: Row, rows: Rows) -> float:
+    """What counts as 1: the value of the series that others are compared with, at the same place and fold."""
+    if "relative_to" not in panel:
+        return 1.0
+    same = {name: row[name] for name in (panel["x"], "fold") if name in row}
+    value: float = matching(rows, {**same, panel["series"]: panel["relative_to"]})[0][panel["y"]]
+    return value
+
+
+def _scales(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
+    if panel.get("xscale") == "log2":
+        ticks: Sequence[Any] = [value for ((_, value),) in points(rows, [panel["x"]])]
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.minorticks_off()
+    elif panel.get("xscale") == "log":
+        axes.set_xscale("log")
+    if panel.get("yscale") == "log":
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+        if max(abs(edge) for edge in axes.get_ylim()) >= 10_000:
+            axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")

@@ -1,0 +1,54 @@
+"""Shedding load: how many matches are still found when so much of the load is withheld (S³-TM 6.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidings.lab.conduct import Parameters, Row
+from tidings.lab.datasets import Posts
+from tidings.lab.fleet import Fleet
+from tidings.lab.workload import fitted, numbered_posts, workloads
+from tidings.receive.receiver import Received
+from tidings.route.shed import Shed
+
+
+def steps(parameters: Parameters) -> int:
+    tried = 2 * (len(parameters["limits"]) + 1) + len(parameters["passing"]) + 1
+    return int(parameters["folds_run"] * len(parameters["kinds"]) * len(parameters["matchers"]) * tried)
+
+
+def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
+    """A row for each fold, kind of subscriptions, number of matchers, policy and limit.
+
+    `shed` is the share of (post, matcher) pairs that were not sent, `time_shed` that of the matchers' time saved.
+    """
+    for fold, kind, subscribed in workloads(numbered_posts(posts.texts), parameters, seed):
+        received = subscribed.received(fold.unseen)
+        for matchers in parameters["matchers"]:
+            plan = fitted(parameters["algorithm"], subscribed, fold.known, matchers)
+            fleet = Fleet(subscribed, plan, parameters["placement"], seed)
+            about = {"fold": fold.number, "kind": kind, "matchers": matchers}
+            for row in _shed(fleet, received, parameters, seed):
+                told = f"{row['policy']} shedding to {row['limit']:g}, {matchers} matchers, {kind}-based"
+                yield told, [{**about, **row}]
+
+
+def _shed(fleet: Fleet, received: Received, parameters: Parameters, seed: int) -> Iterator[Row]:
+    """Every policy with every limit, against the same posts with nothing shed."""
+    routed = fleet.route(received).shares
+    everything = len(fleet.found(routed))
+    whole = fleet.match(routed, len(received), parameters["repetitions"])
+    limits, passing = [*parameters["limits"], fleet.matchers], [*parameters["passing"], 1.0]  # the last shed nothing
+    for policy, tried in (("subscription", limits), ("consensus", limits), ("random", passing)):
+        for limit in tried:
+            left = fleet.route(received, Shed(policy, limit, seed))
+            work = fleet.match(left.shares, len(received), parameters["repetitions"])
+            yield {
+                "policy": policy,
+                "limit": limit,
+                "sent": int(work.loads.sum()),
+                "shed": 1 - float(work.loads.sum()) / float(whole.loads.sum()),
+                "time_shed": 1 - float(work.best.sum()) / float(whole.best.sum()),
+                "accuracy": len(fleet.found(left.shares)) / everything if everything else 1.0,
+                "matches": everything,
+            }

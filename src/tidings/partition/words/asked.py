@@ -1,0 +1,108 @@
+"""A plan by `salb+` that knows the subscriptions, not only the posts.
+
+A post is sent to a matcher for the rarest word of a subscription (`index/lead.py`), so only such words, the *leads*,
+are any load at all. And what a lead brings is less the posts that say it than what has to be done for each of them:
+entries are looked at, and matches are written. So words are learned that lead, each with the work that a sample of
+posts made when it was matched once; a word is hot when posts and work together are too much for one matcher.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidings.index.conjunctions import Conjunctions
+from tidings.index.lead import lead_terms
+from tidings.index.publish import by_frequency
+from tidings.index.segment import build_segment
+from tidings.match.matcher import FlatMatcher, no_positions
+from tidings.partition.words.corpus import Corpus, joined, receive_texts
+from tidings.partition.words.learn import DEFAULT, fit
+from tidings.partition.words.plan import LearnedPlan, WordPlan
+from tidings.partition.words.salb import salb_plus
+from tidings.partition.words.versions import Versions, split, version_counts
+from tidings.receive.receiver import Received
+from tidings.receive.vocabulary import Vocabulary
+
+# In posts: on real tweets a post costs a matcher some 20 ns, an entry 6 to 10, a match 2.
+_ENTRY, _MATCH = 0.4, 0.1
+_BATCH = 2_000
+_ENOUGH_MATCHES = 20_000_000
+_ROUNDS = 2  # what is hot decides what leads, and what leads decides what is hot
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Conjunctions whose words are numbered by frequency from 1 on, as `terms` are, and posts that say them.
+
+    There must be nothing between the posts.
+    """
+
+    terms: Sequence[bytes]
+    conjunctions: Conjunctions
+    posts: Received
+
+    @classmethod
+    def of(cls, terms: Sequence[bytes], conjunctions: Conjunctions, posts: Received) -> Asked:
+        """With words numbered in any way; posts alike."""
+        numbers, kept = by_frequency(conjunctions, len(terms))
+        numbered = Received(numbers[posts.terms], posts.bounds)
+        return cls([terms[old - 1] for old in kept.tolist()], conjunctions.renumbered(numbers), numbered)
+
+    def work(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+        """(how many posts say each word, the entries each word leads to, the matches of each conjunction)."""
+        alone = replace(self.conjunctions, owner=np.arange(len(self.conjunctions), dtype=np.uint32))
+        segment = build_segment(alone, pa.array(np.arange(len(alone))))
+        matcher, matches, seen = FlatMatcher(segment, len(self.terms)), np.zeros(len(alone)), 0
+        bounds = self.posts.bounds[np.random.default_rng(0).permutation(len(self.posts))]  # of all times alike
+        while seen < len(bounds) and matches.sum() < _ENOUGH_MATCHES:
+            some = Received(self.posts.terms, bounds[seen : seen + _BATCH])
+            hits = matcher.match(some, no_positions(len(some)))
+            matches += np.bincount(hits.subscriptions, minlength=len(alone))
+            seen += len(some)
+        entries = np.zeros(len(self.terms) + 1)
+        entries[segment.keys] = np.diff(segment.key_start)
+        said = np.bincount(self.posts.terms, minlength=len(self.terms) + 1)
+        said[0] = 0
+        return said, entries, matches * (len(self.posts) / max(1, seen))
+
+
+def fit_texts(
+    name: str, texts: pa.Array, terms: Sequence[bytes], conjunctions: Conjunctions | None, matchers: int
+) -> WordPlan:
+    """A plan by the name of its algorithm, from posts and the subscribed words; `salb+` also looks at who asks."""
+    words = Vocabulary.build(terms)
+    if name != DEFAULT or conjunctions is None:
+        return fit(name, Corpus.of_texts(texts, words), matchers)
+    return fit_asked(Asked.of(terms, conjunctions, joined(receive_texts(texts, words))), matchers)
+
+
+def fit_asked(asked: Asked, matchers: int, split_hot: bool = True, seed: int = 0) -> LearnedPlan:
+    """The plan for these subscriptions. Words that lead nowhere are no part of it."""
+    said, entries, matches = asked.work()
+    counts = np.ones(len(asked.terms) + 1, np.int64)
+    for _ in range(_ROUNDS if split_hot else 1):
+        leads = lead_terms(asked.conjunctions, np.flatnonzero(counts > 1).astype(np.uint32))
+        is_lead = np.bincount(leads, minlength=len(counts)) > 0
+        is_lead[0] = False
+        work = _ENTRY * said * entries + _MATCH * np.bincount(leads, matches, len(counts))
+        work = np.where(is_lead, work, 0.0).astype(np.int64)
+        if split_hot:
+            counts = np.minimum(matchers, version_counts(np.where(is_lead, said + work, 0), matchers))
+    corpus = _leading(asked, is_lead)
+    numbers = Vocabulary.build(asked.terms).numbers(corpus.terms).astype(np.int64)
+    versions = counts[numbers]
+    apart, starts = split(corpus, versions)
+    chosen = salb_plus(apart, matchers, np.repeat(work[numbers] // versions, versions))
+    return LearnedPlan(DEFAULT, matchers, seed, corpus.size, Vocabulary.build(corpus.terms), Versions(chosen, starts))
+
+
+def _leading(asked: Asked, is_lead: NDArray[np.bool_]) -> Corpus:
+    """The posts with the words that lead."""
+    kept = is_lead[asked.posts.terms]
+    places = np.concatenate([[0], np.cumsum(kept)]).astype(np.uint32)
+    return Corpus.of_numbers([Received(asked.posts.terms[kept], places[asked.posts.bounds])], asked.terms)
