@@ -36,7 +36,7 @@ def cover(sets: Sequence[Tags], loads: Sequence[int], k: int, rule: str, seed: i
     left, covered, parts, carried = list(range(len(sets))), set(), [set() for _ in range(k)], [0] * k
     for m in range(1, min(k, len(sets)) + 1):
 
-        def cost(i, m=m):
+        def cost(i, m=m, covered=frozenset(covered)):
             if rule == "scl":
                 return abs(1 / m - loads[i] / (sum(carried) + loads[i]))
             return len(sets[i] & covered) if rule == "scc" else 0

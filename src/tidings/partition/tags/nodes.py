@@ -7,11 +7,15 @@ Node 0 is the empty set.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 from numba import types, uint32, uint64
 from numpy.typing import NDArray
 
 from tidings.jit import inlined, kernel, read, write
+
+Item = TypeVar("Item", bound=np.generic)
 
 SIZE = 0  # the place in `state` that counts nodes, the empty set among them
 _ZERO = np.uint64(0)
@@ -26,8 +30,8 @@ class Nodes:
     def __init__(self) -> None:
         self.state = np.ones(1, np.uint64)
         self.table = np.zeros(2 * _FIRST_SLOTS, np.uint64)
-        self.parents = np.zeros(_FIRST_SLOTS // 2, np.uint32)
-        self.tags = np.zeros(_FIRST_SLOTS // 2, np.uint32)
+        self.parents: NDArray[np.uint32] = np.zeros(_FIRST_SLOTS // 2, np.uint32)
+        self.tags: NDArray[np.uint32] = np.zeros(_FIRST_SLOTS // 2, np.uint32)
 
     def __len__(self) -> int:
         return int(self.state[SIZE])
@@ -43,7 +47,7 @@ class Nodes:
         slots = 1 << (2 * (size + more)).bit_length()
         if slots <= len(self.table) // 2:
             return
-        self.parents, self.tags = (grown(array, slots // 2) for array in (self.parents, self.tags))
+        self.parents, self.tags = grown(self.parents, slots // 2), grown(self.tags, slots // 2)
         self.table = np.zeros(2 * slots, np.uint64)
         _refill(self.parents, self.tags, np.uint64(size), self.table)
 
@@ -55,7 +59,7 @@ class Nodes:
         return found
 
 
-def grown(array: NDArray[np.generic], size: int) -> NDArray[np.generic]:
+def grown(array: NDArray[Item], size: int) -> NDArray[Item]:
     """The array with zeros behind it."""
     bigger = np.zeros(size, array.dtype)
     bigger[: len(array)] = array

@@ -57,6 +57,11 @@ class TagPlan:
     tags: NDArray[np.uint32]
     owners: NDArray[np.uint64]
 
+    @property
+    def tag_count(self) -> int:
+        """One more than the largest tag."""
+        return int(self.tags[-1]) + 1 if len(self.tags) else 0
+
     def spread(self, size: int) -> NDArray[np.uint64]:
         """The owners of all tags below `size`."""
         wide = np.zeros(size, np.uint64)
@@ -66,7 +71,7 @@ class TagPlan:
 
     def of(self, partition: int) -> NDArray[np.uint32]:
         """The tags of one partition."""
-        return self.tags[(self.owners >> np.uint64(partition)) & _ONE == _ONE]
+        return self.tags[np.flatnonzero((self.owners >> np.uint64(partition)) & _ONE)]
 
     def measured(self, sets: TagSets) -> Measured:
         any_of, all_of = np.zeros(len(sets), np.uint64), np.zeros(len(sets), np.uint64)

@@ -1,8 +1,8 @@
 """Disjoint sets first, the oversized ones split: what `ds+scl` does.
 
-SCL as printed gives every tag set to the least loaded partition, whatever it shares with it, and so copies frequent tags
-into all of them. Here tag sets come in SCL's order, the most loaded first, but go where they cost least: the posts that
-must be sent there from now on, and the part of the set's own posts by which that partition would lie above the average.
+SCL as printed gives every tag set to the least loaded partition, whatever it shares with it, and so copies frequent
+tags into all of them. Here tag sets come in SCL's order, the most loaded first, but go where they cost least: the posts
+that must be sent there from now on, and the part of the set's own posts by which it would lie above the average.
 docs/decisions/0008 has the measurements.
 """
 
@@ -32,7 +32,7 @@ def pieces(sets: TagSets, partitions: int) -> TagSets:
 
 def oversized(loads: NDArray[np.int64], partitions: int) -> NDArray[np.bool_]:
     """Which disjoint sets have more than a partition's share of all posts."""
-    return loads * partitions > loads.sum()
+    return np.greater(loads * partitions, loads.sum())
 
 
 def split_and_pack(sets: TagSets, partitions: int) -> NDArray[np.uint64]:

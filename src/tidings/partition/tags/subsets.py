@@ -40,8 +40,8 @@ class Subsets:
 
     def __init__(self) -> None:
         self._nodes = Nodes()
-        self._counts = np.zeros(self._nodes.room, np.int64)
-        self._whole = np.zeros(self._nodes.room, np.int64)
+        self._counts: NDArray[np.int64] = np.zeros(self._nodes.room, np.int64)
+        self._whole: NDArray[np.int64] = np.zeros(self._nodes.room, np.int64)
         self._scratch = (np.zeros(_ALL_SUBSETS, np.uint64), np.zeros(_ALL_SUBSETS, np.int64))
 
     def __len__(self) -> int:
@@ -96,7 +96,8 @@ class Subsets:
     def _grow(self) -> None:
         self._nodes.grow(max(_ALL_SUBSETS, len(self._nodes) // 2))
         if self._nodes.room > len(self._counts):
-            self._counts, self._whole = (grown(array, self._nodes.room) for array in (self._counts, self._whole))
+            self._counts = grown(self._counts, self._nodes.room)
+            self._whole = grown(self._whole, self._nodes.room)
 
 
 @kernel(
