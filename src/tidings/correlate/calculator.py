@@ -58,7 +58,7 @@ class Calculator:
         yield from self.advance(now)
         self._plan = plan
         if self._forget_past:
-            self.held, self._subsets, self._fresh = [], Subsets(), 0
+            self.held, self._subsets, self._fresh = [], Subsets(len(self._subsets)), 0
 
     def advance(self, until: int) -> Iterator[tuple[int, Counted]]:
         """The reports of the windows that end before slide `until`; no more posts of earlier slides may come."""
@@ -97,7 +97,7 @@ class Calculator:
             return
         self.held = self.held[len(gone) :]
         if not self.held or len(self._subsets) > 2 * self._fresh + _FEW_SETS:
-            self._subsets = Subsets()
+            self._subsets = Subsets(min(len(self._subsets), 2 * self._fresh + _FEW_SETS))
             for pane in self.held:
                 self._subsets.add(pane.tags, pane.starts, pane.weights)
             self._fresh = len(self._subsets)

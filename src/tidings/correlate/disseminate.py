@@ -91,9 +91,9 @@ def _sighted(tags, first, last, owners, table, parents, set_tags, state, subset,
 
 
 @inlined
-def _make_up(
+def _make_up(  # type: ignore[no-untyped-def]
     tags, starts, panes, rows, first, last, chosen, calculator, post, owners, latest, before, counters, heads, told
-):  # type: ignore[no-untyped-def]
+):
     """Give a calculator the chosen tags, and tell it of all posts of the window that have one which is new to it.
 
     What it was told of them before is taken back first.
@@ -150,10 +150,10 @@ def remember(tags, first, last, latest, before):  # type: ignore[no-untyped-def]
     write(uint32, 2),
     write(uint32),
 )
-def disseminate(
+def disseminate(  # type: ignore[no-untyped-def]
     tags, starts, panes, rows, post, owners, frequency, latest, before, loads, table, parents, set_tags, state, subset,
     seen, counters, heads, told,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     """Go on from `post` until it is time for a look at the quality, or there is no room; the post to go on with."""
     set_room = uint64(parents.size) - uint64(1 << MAX_TAGS)
     while post < uint64(panes.size) and state[_ZERO] <= set_room:

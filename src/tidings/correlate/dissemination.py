@@ -1,4 +1,4 @@
-"""Posts in, notifications out, and the plan renewed whenever it has become bad: disseminator, monitor and merger at work.
+"""Posts in, notifications out, and the plan renewed whenever it has become bad: the disseminator and its monitor.
 
 How a plan is made of a sample is the caller's: one after another in this process, or by partitioners on a cluster.
 """

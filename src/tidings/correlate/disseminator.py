@@ -134,7 +134,8 @@ class Disseminator:
         Stops too when there is no room for more notifications: have them handed over and go on.
         """
         self._sets.grow(max(1 << MAX_TAGS, len(self._sets) // 2))
-        self._seen = grown(self._seen, max(self._sets.room, len(self._seen)))
+        if self._sets.room > len(self._seen):
+            self._seen = grown(self._seen, self._sets.room)
         posts, sets, counters, before = self._posts, self._sets, self._counters, self._taken
         self._taken = d.disseminate(
             posts.tags, posts.starts, self._panes, self._rows, np.uint64(before), self._owners, self._frequency,

@@ -72,7 +72,8 @@ def set_numbers(reports: Reports) -> NDArray[np.uint32]:
     counted, size = reports.counted, len(reports)
     places = counted.starts[:-1].astype(np.int64)
     rows = np.insert(counted.tags, places, windows.astype(np.uint32))
-    return Nodes().number(rows, counted.starts + np.arange(size + 1, dtype=np.uint64))
+    starts: NDArray[np.uint64] = counted.starts + np.arange(size + 1, dtype=np.uint64)
+    return Nodes().number(rows, starts)
 
 
 class Tracker:

@@ -39,7 +39,8 @@ def disjoint_sets(of_tag: NDArray[np.uint32], loads: NDArray[np.int64]) -> TagSe
 def packed(loads: NDArray[np.int64], carried: NDArray[np.int64]) -> NDArray[np.uint8]:
     """The partition of each disjoint set: by descending load, each to the partition with the least so far.
 
-    `carried` is what the partitions have before and after. While partitions are empty they are the least loaded, so the first sets get one each, as the paper says.
+    `carried` is what the partitions have before and after. While partitions are empty they are the least loaded, so the
+    first sets get one each, as the paper says.
     """
     order = np.argsort(-loads, kind="stable").astype(np.uint32)
     chosen = np.zeros(len(loads), np.uint8)

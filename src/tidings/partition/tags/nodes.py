@@ -27,11 +27,13 @@ _FIRST_SLOTS = 1 << 10
 class Nodes:
     """A growing table of sets. Slots are (key, node) pairs, node 0 marking a free one; it is kept at most half full."""
 
-    def __init__(self) -> None:
+    def __init__(self, expected: int = 0) -> None:
+        """With room for as many nodes as are expected; more make it grow."""
+        slots = max(_FIRST_SLOTS, 1 << (2 * expected).bit_length())
         self.state = np.ones(1, np.uint64)
-        self.table = np.zeros(2 * _FIRST_SLOTS, np.uint64)
-        self.parents: NDArray[np.uint32] = np.zeros(_FIRST_SLOTS // 2, np.uint32)
-        self.tags: NDArray[np.uint32] = np.zeros(_FIRST_SLOTS // 2, np.uint32)
+        self.table = np.zeros(2 * slots, np.uint64)
+        self.parents: NDArray[np.uint32] = np.zeros(slots // 2, np.uint32)
+        self.tags: NDArray[np.uint32] = np.zeros(slots // 2, np.uint32)
 
     def __len__(self) -> int:
         return int(self.state[SIZE])

@@ -32,7 +32,8 @@ def pieces(sets: TagSets, partitions: int) -> TagSets:
 
 def oversized(loads: NDArray[np.int64], partitions: int) -> NDArray[np.bool_]:
     """Which disjoint sets have more than a partition's share of all posts."""
-    return np.greater(loads * partitions, loads.sum())
+    found: NDArray[np.bool_] = loads * partitions > loads.sum()
+    return found
 
 
 def split_and_pack(sets: TagSets, partitions: int) -> NDArray[np.uint64]:

@@ -38,8 +38,8 @@ class Counted:
 class Subsets:
     """Counters of all subsets of the tag sets added; what was added can be taken away again."""
 
-    def __init__(self) -> None:
-        self._nodes = Nodes()
+    def __init__(self, expected: int = 0) -> None:
+        self._nodes = Nodes(expected)
         self._counts: NDArray[np.int64] = np.zeros(self._nodes.room, np.int64)
         self._whole: NDArray[np.int64] = np.zeros(self._nodes.room, np.int64)
         self._scratch = (np.zeros(_ALL_SUBSETS, np.uint64), np.zeros(_ALL_SUBSETS, np.int64))
