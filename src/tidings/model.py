@@ -19,6 +19,10 @@ POST_FIELDS = ("id", "time", "author", "text", "lang", "lat", "lon", "tags", "ti
 MATCH_FIELDS = ("subscription_id", "post_id", "index_version")
 
 
+# What a coefficient of a set of tags is, in this order.
+COEFFICIENT_FIELDS = ("window_start", "window_end", "tags", "jaccard", "support", "union", "calculator")
+
+
 def subscription_schema(id_type: pa.DataType) -> pa.Schema:
     """The columns of every subscription table, whatever it came from; owner and region may be null."""
     return pa.schema(

@@ -72,7 +72,7 @@ def set_numbers(reports: Reports) -> NDArray[np.uint32]:
     counted, size = reports.counted, len(reports)
     places = counted.starts[:-1].astype(np.int64)
     rows = np.insert(counted.tags, places, windows.astype(np.uint32))
-    starts: NDArray[np.uint64] = counted.starts + np.arange(size + 1, dtype=np.uint64)
+    starts = np.add(counted.starts, np.arange(size + 1, dtype=np.uint64), dtype=np.uint64)
     return Nodes().number(rows, starts)
 
 

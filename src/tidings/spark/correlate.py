@@ -103,10 +103,8 @@ def read_tagged(posts: DataFrame, tracked_words: tuple[str, ...], lateness_us: i
 
 def with_times(posts: DataFrame) -> DataFrame:
     """What the parser reads: `time` in microseconds, `text`, `title` and `tags` where present, `unreadable`."""
-    if "time" not in posts.columns:
-        raise InputError(f"Posts need a column `time` to be put into windows; these have: {', '.join(posts.columns)}.")
     unreadable = F.col(CORRUPT).isNotNull() if CORRUPT in posts.columns else F.lit(False)
-    columns = {"time": _microseconds(posts.schema["time"].dataType), "unreadable": unreadable}
+    columns = {"time": microseconds(posts), "unreadable": unreadable}
     for name in ("text", "title"):
         if name in posts.columns:
             columns[name] = F.col(name).cast("string")
@@ -115,9 +113,11 @@ def with_times(posts: DataFrame) -> DataFrame:
     return posts.select(*(column.alias(name) for name, column in columns.items()))
 
 
-def _microseconds(kind: T.DataType) -> Column:
-    """A time as it came, or as ISO 8601, or as a number since 1970 whose size tells its unit."""
-    time = F.col("time")
+def microseconds(posts: DataFrame) -> Column:
+    """The time of a post: as it came, or as ISO 8601, or as a number since 1970 whose size tells its unit."""
+    if "time" not in posts.columns:
+        raise InputError(f"Posts need a column `time` to be put into windows; these have: {', '.join(posts.columns)}.")
+    time, kind = F.col("time"), posts.schema["time"].dataType
     if isinstance(kind, (T.TimestampType, T.DateType, T.TimestampNTZType)):
         return F.unix_micros(time.cast("timestamp"))
     number = time.try_cast("bigint")

@@ -1,4 +1,4 @@
-"""The stages of correlating as Spark runs them. Each only adapts: Arrow batch → arrays → pure function → Arrow batch."""
+"""The stages of correlating as Spark runs them. Each only adapts: Arrow → arrays → pure function → Arrow."""
 
 from __future__ import annotations
 
