@@ -13,6 +13,7 @@ from rich.text import Text
 from tidings.cli.master import check_master
 from tidings.cli.progress import Progress
 from tidings.cli.screen import screen
+from tidings.cli.times import moment
 from tidings.model import COEFFICIENT_FIELDS
 from tidings.spark.publish import Output
 
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
 
 HELP = """Track which tags of POSTS move together: the Jaccard coefficient of every set of tags in every window.
 
-POSTS is a Parquet, JSON Lines (.jsonl) or CSV file, a directory of such files or a glob, with a column [bold]time[/] and
-[bold]text[/] (its hashtags count) or [bold]tags[/].
+POSTS is a Parquet, JSON Lines (.jsonl) or CSV file, a directory of such files or a glob, with a column [bold]time[/]
+and [bold]text[/] (its hashtags count) or [bold]tags[/].
 
-OUT gets window_start, window_end, tags, jaccard, support (posts with all of the tags), union (posts with any of them) and
-calculator: a Parquet directory, or one file if it is named .jsonl or .csv. Look at it with [bold]tidings trends[/] and
-[bold]tidings related[/]."""
+OUT gets window_start, window_end, tags, jaccard, support (posts with all of the tags), union (posts with any of them)
+and calculator: a Parquet directory, or one file if it is named .jsonl or .csv. Look at it with [bold]tidings trends[/]
+and [bold]tidings related[/]."""
 EXAMPLES = """[bold]Examples[/]
 
 tidings correlate posts.parquet --window "1 h" --slide "10 min" --out correlations
@@ -151,7 +152,7 @@ def as_json(outcome: Correlated) -> dict[str, Any]:
         "caught_up_notifications": told.told - int(sent.sum()),
         "single_additions": told.additions,
         "repartitions": [
-            {"at": _time(one.at_us), "reason": one.reason, "partitions": one.partitions} for one in how.repartitions
+            {"at": moment(one.at_us), "reason": one.reason, "partitions": one.partitions} for one in how.repartitions
         ],
         "seconds": round(outcome.seconds, 3),
         "posts_per_second": round(len(tagged.posts) / outcome.seconds) if outcome.seconds else 0,
@@ -204,9 +205,3 @@ def _repartitions(made: list[dict[str, Any]]) -> str:
         why[reason] = why.get(reason, 0) + 1
     told = ", ".join(f"{count} for {reason}" for reason, count in sorted(why.items()))
     return f"{len(made):,}" + (f" ({told})" if told else "")
-
-
-def _time(microseconds: int) -> str:
-    from datetime import UTC, datetime, timedelta
-
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)).isoformat(timespec="seconds")

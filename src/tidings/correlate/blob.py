@@ -32,7 +32,7 @@ def pack_posts(parsed: Parsed) -> tuple[bytes, pa.Buffer]:
 
 def unpack_posts(names: bytes, blob: pa.Buffer) -> Parsed:
     times, rows = _unpack(_POSTS, blob)
-    return Parsed(TaggedPosts(np.asarray(times), *_flat(rows)), names.split(b"\n"), 0)
+    return Parsed(TaggedPosts(np.asarray(times), *_flat(rows)), names.split(b"\n"))
 
 
 def pack_sets(sets: TagSets) -> pa.Buffer:

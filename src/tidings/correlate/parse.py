@@ -7,7 +7,7 @@ for tags only. A tracked word counts as the tag of that name. Of a post with ver
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -31,11 +31,15 @@ _ONE = np.uint64(1)
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The posts of a batch that have tags; a tag is a place in `names`. `capped` counts posts with too many tags."""
+    """The posts of a batch that have tags; a tag is a place in `names`.
+
+    `capped` counts posts with too many tags, `rows` says where in the batch the posts stand.
+    """
 
     posts: TaggedPosts
     names: list[bytes]
-    capped: int
+    capped: int = 0
+    rows: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
 
 
 class TagNumbers:
@@ -89,7 +93,7 @@ class Parser:
         used, local = _by_first_occurrence(tags)
         names = [self._numbers.names[number] for number in used.tolist()]
         written = times.fill_null(0).to_numpy()[rows]
-        return Parsed(TaggedPosts(written, local, starts), names, capped)
+        return Parsed(TaggedPosts(written, local, starts), names, capped, rows)
 
     def _said(self, batch: pa.RecordBatch) -> Received | None:
         """The tags in titles and texts."""
@@ -167,10 +171,10 @@ class Vocabulary:
 
 @inlined
 def _holds(tags, first, last, tag):  # type: ignore[no-untyped-def]
+    found = False
     for at in range(first, last):
-        if tags[at] == tag:
-            return True
-    return False
+        found |= tags[at] == tag
+    return found
 
 
 @inlined
@@ -216,7 +220,7 @@ def _sort_rows(starts, tags):  # type: ignore[no-untyped-def]
     for row in range(uint64(starts.size - 1)):
         first = starts[row]
         for at in range(first + _ONE, starts[row + _ONE]):
-            tag, place = tags[at], at
+            tag, place = tags[at], uint64(at)
             while place > first and tags[place - _ONE] > tag:
                 tags[place] = tags[place - _ONE]
                 place -= _ONE

@@ -1,7 +1,7 @@
 """Correlating on Spark, on one page: parse → partition → disseminate → calculate → track.
 
-Parsing, the P partitioners, the k calculators and the tracker are Spark tasks. The disseminator is one, as in the paper's
-experiments: it sees the posts in the order of time, so it runs here in the driver, on packed tag numbers.
+Parsing, the P partitioners, the k calculators and the tracker are Spark tasks. There is one disseminator, as in the
+paper's experiments: it must see posts in the order of time, so it runs in the driver, on packed tag numbers.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def read_tagged(posts: DataFrame, tracked_words: tuple[str, ...], lateness_us: i
     return Tagged(whole, vocabulary, **counts, late=arrivals.late)
 
 
-def with_times(posts: DataFrame) -> DataFrame:
-    """What the parser reads: `time` in microseconds, `text`, `title` and `tags` where present, `unreadable`."""
+def with_times(posts: DataFrame, *others: str) -> DataFrame:
+    """What the parser reads: `time` in microseconds, `text`, `title`, `tags` where present, `unreadable`; others."""
     unreadable = F.col(CORRUPT).isNotNull() if CORRUPT in posts.columns else F.lit(False)
     columns = {"time": microseconds(posts), "unreadable": unreadable}
     for name in ("text", "title"):
@@ -110,7 +110,7 @@ def with_times(posts: DataFrame) -> DataFrame:
             columns[name] = F.col(name).cast("string")
     if "tags" in posts.columns:
         columns["tags"] = tag_list(posts.schema["tags"].dataType)
-    return posts.select(*(column.alias(name) for name, column in columns.items()))
+    return posts.select(*(column.alias(name) for name, column in columns.items()), *others)
 
 
 def microseconds(posts: DataFrame) -> Column:
