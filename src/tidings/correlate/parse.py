@@ -19,7 +19,7 @@ from tidings.correlate.posts import TaggedPosts
 from tidings.errors import InputError
 from tidings.jit import inlined, kernel, read, write
 from tidings.partition.tags.subsets import MAX_TAGS
-from tidings.receive.clean import tag_term, word_term
+from tidings.receive.clean import normalise, stop_words, tokens
 from tidings.receive.compose import searchable
 from tidings.receive.receiver import Received, Receiver
 from tidings.receive.vocabulary import PackedTerms
@@ -49,10 +49,10 @@ class TagNumbers:
         self.names: list[bytes] = [b""]
         self._numbers: dict[bytes, int] = {}
         for word in tracked:
-            term, tag = word_term(word), tag_term(word)
-            if not term or not tag or " " in word.strip():
+            found = [token.term for token in tokens(word)]
+            if len(found) != 1 or not found[0] or normalise(word) in stop_words():
                 raise InputError(f"{word!r} cannot be tracked: it is not one word that counts.")
-            self._numbers[term.encode()] = self._number(tag.encode())
+            self._numbers[found[0].encode()] = self._number(f"#{normalise(word.strip())}".encode())
 
     def find(self, terms: PackedTerms) -> NDArray[np.uint32]:
         known = self._numbers
