@@ -25,7 +25,8 @@ import numba
 from numba import types
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False, "_nrt": False}
-_ROOMS = ("receive", "partition.words", "index", "place", "route", "match", "merge")  # those that hold kernels
+# Those that hold kernels.
+_ROOMS = ("receive", "partition.words", "partition.tags", "index", "place", "route", "match", "merge", "correlate")
 
 
 def _cache_folder() -> Path:

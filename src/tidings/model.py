@@ -21,6 +21,10 @@ CORRUPT = "_corrupt_record"  # where Spark's readers put a line they cannot read
 MATCH_FIELDS = ("subscription_id", "post_id", "index_version")
 
 
+# What a coefficient of a set of tags is, in this order.
+COEFFICIENT_FIELDS = ("window_start", "window_end", "tags", "jaccard", "support", "union", "calculator")
+
+
 def subscription_schema(id_type: pa.DataType) -> pa.Schema:
     """The columns of every subscription table, whatever it came from; owner and region may be null."""
     return pa.schema(

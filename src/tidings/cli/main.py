@@ -18,7 +18,20 @@ from typing import Annotated
 import typer
 
 from tidings import __version__
-from tidings.cli import demo, explain, lab, match, matches, plan, status, subscribe, subscriptions
+from tidings.cli import (
+    correlate,
+    demo,
+    explain,
+    lab,
+    match,
+    matches,
+    plan,
+    related,
+    status,
+    subscribe,
+    subscriptions,
+    trends,
+)
 from tidings.cli import run as run_command
 from tidings.cli.screen import say_error, show_error
 from tidings.errors import TidingsError
@@ -40,6 +53,9 @@ app.command(
 )(explain.explain)
 app.add_typer(plan.app, name="plan")
 app.add_typer(lab.app, name="lab")
+app.command(name="correlate", help=correlate.HELP, epilog=correlate.EXAMPLES)(correlate.correlate)
+app.command(name="trends", help=trends.HELP, epilog=trends.EXAMPLES)(trends.trends)
+app.command(name="related", help=related.HELP, epilog=related.EXAMPLES)(related.related)
 app.command(name="demo", help=demo.HELP, epilog=demo.EXAMPLES)(demo.demo)
 app.command(name="run", help=run_command.HELP, epilog=run_command.EXAMPLES)(run_command.run)
 app.command(

@@ -102,7 +102,7 @@ class Prepared:
 def prepare_merge(index: Index) -> Prepared:
     """The slow part of `merge_index`."""
     plan = index.manifest.plan
-    merged = _prepared(index, plan, None)
+    merged = _prepared(index, _subscribed(index), plan, None)
     if plan is not None and plan.words:
         merged.draft.update(files={plan.words: index.manifest.files[plan.words]})
     return merged
@@ -111,19 +111,26 @@ def prepare_merge(index: Index) -> Prepared:
 def prepare_relearned(index: Index, learn: Learn) -> Prepared:
     """As a merge, with all subscriptions placed by a plan that is learned now, for the words subscribed now."""
     assert index.manifest.plan is not None
-    words = learn(index.vocabulary.terms())
+    subscribed = _subscribed(index)
+    words = learn(index.vocabulary.terms(), subscribed[0] if subscribed else None)
     plan = replace(index.manifest.plan, algorithm=words.algorithm, words="", version=index.manifest.plan.version + 1)
-    return _prepared(index, plan, words)
+    return _prepared(index, subscribed, plan, words)
 
 
-def _prepared(index: Index, plan: PlanRecord | None, words: WordPlan | None) -> Prepared:
-    """The subscriptions of an index compiled again, without the text of their queries."""
+def _subscribed(index: Index) -> tuple[Conjunctions, pa.Array] | None:
+    """What the subscriptions of an index ask for, with their ids, without the text of their queries; None: nothing."""
     live = [segment for number in range(len(index.manifest.shards)) for segment in index.shard(number)]
     parts = [(decompile(one.segment, one.removed), one.segment.ids) for one in live]
-    if not parts:
+    return joined(parts) if parts else None
+
+
+def _prepared(
+    index: Index, subscribed: tuple[Conjunctions, pa.Array] | None, plan: PlanRecord | None, words: WordPlan | None
+) -> Prepared:
+    """The subscriptions of an index compiled again."""
+    if subscribed is None:
         return Prepared(Draft(index.folder, index.manifest), GrowingVocabulary())
-    conjunctions, ids = joined(parts)
-    return _base(index.folder, plan, conjunctions, ids, index.vocabulary.terms(), index.manifest.position, words)
+    return _base(index.folder, plan, *subscribed, index.vocabulary.terms(), index.manifest.position, words)
 
 
 def _base(

@@ -14,7 +14,7 @@ import io
 import os
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -38,10 +38,14 @@ class PostFiles:
     files: tuple[Path, ...]
     base: Path | None = None  # the directory that was given: below it `name=value` folders are columns
     headers: tuple[tuple[str, ...], ...] = ()
+    needs: tuple[str, ...] = ("text",)  # every file has at least one of these columns
 
 
-def find_posts(path: str) -> PostFiles:
-    """The files a path means, looked into as far as is quick; InputError when they cannot be used as posts."""
+def find_posts(path: str, needs: tuple[str, ...] = ("text",)) -> PostFiles:
+    """The files a path means, looked into as far as is quick; InputError when they cannot be used as posts.
+
+    Every file must have at least one of the columns in `needs`.
+    """
     if "://" in path:
         raise InputError(f"{path}: posts must be files of this machine; read others in a Spark program of your own.")
     roots = (
@@ -53,8 +57,8 @@ def find_posts(path: str) -> PostFiles:
     files = tuple(dict.fromkeys(file for root in roots for file in _files(root)))
     if not files:
         raise InputError(f"{path}: this directory is empty; posts are files in {_KNOWN}.")
-    found = PostFiles(_one_format(files), files, roots[0] if len(roots) == 1 and roots[0].is_dir() else None)
-    return _looked_into(found)
+    base = roots[0] if len(roots) == 1 and roots[0].is_dir() else None
+    return _looked_into(PostFiles(_one_format(files), files, base, needs=needs))
 
 
 def _files(root: Path) -> list[Path]:
@@ -111,23 +115,24 @@ def _looked_into(posts: PostFiles) -> PostFiles:
         if not os.access(file, os.R_OK):
             raise InputError(f"{file}: Permission denied.")
     if posts.format == "parquet":
-        _check_parquet(posts.files)
+        _check_parquet(posts)
     return _with_headers(posts) if posts.format == "csv" else posts
 
 
-def _check_parquet(files: tuple[Path, ...]) -> None:
+def _check_parquet(posts: PostFiles) -> None:
     """Every footer can be read, every file has `text`, and no column that counts changes its type between files."""
     seen: dict[str, tuple[pa.DataType, Path]] = {}
-    for file in files:
+    for file in posts.files:
         schema = _parquet_schema(file)
-        if "text" not in schema.names:
-            raise InputError(f"{file}: {_no_text(schema.names)}")
+        if not set(posts.needs) & set(schema.names):
+            raise InputError(f"{file}: {_nothing_of(posts.needs, schema.names)}")
         for name in set(schema.names) & set(POST_FIELDS):
             kind = schema.field(name).type
             known, where = seen.setdefault(name, (kind, file))
             if not _same(kind, known):
                 raise InputError(f"The column `{name}` holds {known} in {where} and {kind} in {file}; write one type.")
-    _check_text_type(*seen["text"])
+    if "text" in seen:
+        _check_text_type(*seen["text"])
 
 
 def _check_text_type(kind: pa.DataType, file: Path) -> None:
@@ -158,15 +163,15 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _with_headers(posts: PostFiles) -> PostFiles:
     """The files that are not empty, each with its header."""
-    read = [(file, _csv_header(file)) for file in posts.files]
+    read = [(file, _csv_header(file, posts.needs)) for file in posts.files]
     full = [(file, header) for file, header in read if header]
     if not full:
         raise InputError(f"{posts.files[0]}: this file is empty; a CSV file of posts needs a header with `text`.")
     files, headers = zip(*full, strict=True)
-    return PostFiles(posts.format, files, posts.base, headers)
+    return replace(posts, files=files, headers=headers)
 
 
-def _csv_header(file: Path) -> tuple[str, ...]:
+def _csv_header(file: Path, needs: tuple[str, ...]) -> tuple[str, ...]:
     """The column names of the first line that is not blank; none when there is no such line."""
     try:
         with gzip.open(file) if file.suffix.lower() == ".gz" else file.open("rb") as content:
@@ -174,13 +179,14 @@ def _csv_header(file: Path) -> tuple[str, ...]:
         names = next((record for record in csv.reader(io.StringIO(start)) if record), [])
     except (OSError, EOFError, zlib.error, csv.Error) as error:
         raise InputError(f"{file}: this cannot be read as CSV ({str(error).rstrip('.')}).") from error
-    if names and "text" not in names:
-        raise InputError(f"{file}: {_no_text(names)}")
+    if names and not set(needs) & set(names):
+        raise InputError(f"{file}: {_nothing_of(needs, names)}")
     twice = next((name for name in names if names.count(name) > 1 and name in POST_FIELDS), None)
     if twice is not None:
         raise InputError(f"{file}: the column `{twice}` is there twice.")
     return tuple(names)
 
 
-def _no_text(names: Iterable[str]) -> str:
-    return f"posts need a column `text`; the columns found are: {', '.join(map(repr, names)) or 'none'}."
+def _nothing_of(needs: tuple[str, ...], names: Iterable[str]) -> str:
+    wanted = " or ".join(f"`{name}`" for name in needs)
+    return f"posts need a column {wanted}; the columns found are: {', '.join(map(repr, names)) or 'none'}."

@@ -88,7 +88,7 @@ def _columns(posts: DataFrame) -> dict[str, Column]:
     if "title" in posts.columns:
         columns["title"] = F.make_valid_utf8(F.col("title").cast("string"))
     if "tags" in posts.columns:
-        columns["tags"] = _tags(posts.schema["tags"].dataType)
+        columns["tags"] = tag_list(posts.schema["tags"].dataType)
     if "lat" in posts.columns and "lon" in posts.columns:
         columns |= {"lat": _number("lat"), "lon": _number("lon")}
     return columns
@@ -118,7 +118,8 @@ def _id(posts: DataFrame) -> Column:
     return F.col("id")
 
 
-def _tags(kind: T.DataType) -> Column:
+def tag_list(kind: T.DataType) -> Column:
+    """The column `tags` as a list of strings, whatever it came as."""
     if isinstance(kind, T.ArrayType):
         return F.transform(F.col("tags").cast("array<string>"), F.make_valid_utf8)
     return F.split(F.trim(F.make_valid_utf8(F.col("tags").cast("string"))), r"[\s,;]+")

@@ -30,6 +30,7 @@ class Output:
 
     out: Path
     overwrite: bool = False
+    fields: tuple[str, ...] = MATCH_FIELDS  # the header of a CSV file
 
     @property
     def format(self) -> str:
@@ -127,7 +128,7 @@ class Staging:
         whole, records = self.folder / "whole", RecordCounter(quotes=self.output.format == "csv")
         with whole.open("wb") as target:
             if self.output.format == "csv":
-                target.write((",".join(MATCH_FIELDS) + "\n").encode())
+                target.write((",".join(self.output.fields) + "\n").encode())
             for part in sorted(self.parts.glob("part-*")):
                 with part.open("rb") as source:
                     while chunk := source.read(_COPIED_BYTES):

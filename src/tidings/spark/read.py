@@ -89,8 +89,8 @@ def _json_kinds(spark: SparkSession, posts: PostFiles) -> dict[str, T.DataType]:
     if seen["rows"] and seen[CORRUPT] == seen["rows"]:
         raise InputError(f"{posts.files[0]}: none of the {seen['rows']:,} lines is a JSON object.")
     present = [name for name in POST_FIELDS if seen[name] or (name in ("lat", "lon") and seen["lat"] + seen["lon"])]
-    if "text" not in present:
-        _check_has_text(posts.files, seen["rows"] - seen[CORRUPT])
+    if not set(posts.needs) & set(present):
+        _check_has_any(posts, seen["rows"] - seen[CORRUPT])
         present.append("text")
     if seen["kind of text"].startswith(("OBJECT", "ARRAY")):
         raise InputError(f"{posts.files[0]}: the field `text` holds JSON objects or lists, not text.")
@@ -107,12 +107,13 @@ def _id_kind(kind: str) -> T.DataType:
     return T.StringType()
 
 
-def _check_has_text(files: Iterable[Path], good_rows: int) -> None:
+def _check_has_any(posts: PostFiles, good_rows: int) -> None:
     """No post has a text: is there such a field at all?"""
-    names = {name for file in files for name in _fields(file)} if good_rows else {"text"}
-    if "text" not in names:
+    names = {name for file in posts.files for name in _fields(file)} if good_rows else {"text"}
+    if not set(posts.needs) & names:
         shown = ", ".join(sorted(map(repr, names))[:20]) or "none"
-        raise InputError(f"Posts need a field `text`; the fields found are: {shown}.")
+        wanted = " or ".join(f"`{name}`" for name in posts.needs)
+        raise InputError(f"Posts need a field {wanted}; the fields found are: {shown}.")
 
 
 def _fields(file: Path) -> set[str]:

@@ -1,0 +1,104 @@
+"""What travels between the stages: packed arrays instead of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidings.correlate.disseminator import Notifications
+from tidings.correlate.parse import Parsed
+from tidings.correlate.posts import TaggedPosts
+from tidings.correlate.tracker import Reports
+from tidings.partition.tags.sets import TagSets
+from tidings.partition.tags.subsets import Counted
+
+_ROWS = pa.list_(pa.uint32())
+_POSTS = pa.schema([("time", pa.int64()), ("tags", _ROWS)])
+_SETS = pa.schema([("tags", _ROWS), ("weight", pa.int64())])
+_TOLD = pa.schema([("now", pa.int64()), ("pane", pa.int64()), ("weight", pa.int8()), ("tags", _ROWS)])
+_REPORTS = pa.schema(
+    [("end", pa.int64()), ("calculator", pa.uint8()), ("support", pa.int64()), ("union", pa.int64()), ("tags", _ROWS)]
+)
+
+
+def pack_posts(parsed: Parsed) -> tuple[bytes, pa.Buffer]:
+    """The names, a line each, and the posts."""
+    posts = parsed.posts
+    return b"\n".join(parsed.names), _pack(_POSTS, posts.times, _rows(posts.tags, posts.starts))
+
+
+def unpack_posts(names: bytes, blob: pa.Buffer) -> Parsed:
+    times, rows = _unpack(_POSTS, blob)
+    return Parsed(TaggedPosts(np.asarray(times), *_flat(rows)), names.split(b"\n"))
+
+
+def pack_sets(sets: TagSets) -> pa.Buffer:
+    return _pack(_SETS, _rows(sets.tags, sets.starts), sets.weights)
+
+
+def unpack_sets(blob: pa.Buffer) -> TagSets:
+    rows, weights = _unpack(_SETS, blob)
+    return TagSets(*_flat(rows), np.asarray(weights))
+
+
+def pack_told(told: Notifications) -> pa.Buffer:
+    rows = _rows(told.tags, told.starts)
+    return _pack(_TOLD, told.now, told.panes, told.weights.astype(np.int8), rows)
+
+
+def unpack_told(calculator: int, plan: int, blob: pa.Buffer) -> Notifications:
+    now, panes, weights, rows = _unpack(_TOLD, blob)
+    counted = np.asarray(weights).astype(np.int64)
+    return Notifications(calculator, plan, np.asarray(now), np.asarray(panes), counted, *_flat(rows))
+
+
+def pack_reports(reports: Reports) -> pa.Buffer:
+    counted = reports.counted
+    rows = _rows(counted.tags, counted.starts)
+    return _pack(_REPORTS, reports.ends, reports.calculators, counted.support, counted.union, rows)
+
+
+def unpack_reports(blob: pa.Buffer) -> Reports:
+    ends, calculators, support, union, rows = _unpack(_REPORTS, blob)
+    counted = Counted(*_flat(rows), np.asarray(support), np.asarray(union))
+    return Reports(np.asarray(ends), np.asarray(calculators), counted)
+
+
+def spelt(reports: Reports, names: pa.Array, slide_us: int, panes: int) -> pa.RecordBatch:
+    """Reports as they are written: times as times, tags by name."""
+    counted, stamp = reports.counted, pa.timestamp("us", "UTC")
+    tags = pa.ListArray.from_arrays(
+        pa.array(counted.starts.astype(np.int32)), names.take(pa.array(counted.tags.astype(np.int32)))
+    )
+    columns = {
+        "window_start": pa.array((reports.ends - panes) * slide_us, stamp),
+        "window_end": pa.array(reports.ends * slide_us, stamp),
+        "tags": tags,
+        "jaccard": pa.array(reports.jaccard),
+        "support": pa.array(counted.support),
+        "union": pa.array(counted.union),
+        "calculator": pa.array(reports.calculators.astype(np.int32)),
+    }
+    return pa.record_batch(columns)
+
+
+def _rows(tags: NDArray[np.uint32], starts: NDArray[np.uint64]) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), pa.array(tags))
+
+
+def _flat(rows: pa.Array) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
+    return np.asarray(rows.values), np.asarray(rows.offsets).astype(np.uint64)
+
+
+def _pack(schema: pa.Schema, *columns: NDArray[np.generic] | pa.Array) -> pa.Buffer:
+    arrays = [pa.array(column, field.type) if isinstance(column, np.ndarray) else column
+              for column, field in zip(columns, schema, strict=True)]  # fmt: skip
+    return pa.record_batch(arrays, schema=schema).serialize()
+
+
+def _unpack(schema: pa.Schema, blob: pa.Buffer) -> Sequence[pa.Array]:
+    columns: Sequence[pa.Array] = pa.ipc.read_record_batch(blob, schema).columns
+    return columns

@@ -1,0 +1,57 @@
+"""Posts as everything here sees them: when they were written, and which tags they have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidings.csr import take_rows
+from tidings.partition.tags.sets import TagSets
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedPosts:
+    """Post i was written at ``times[i]`` (microseconds) and has the ascending tags of row i."""
+
+    times: NDArray[np.int64]
+    tags: NDArray[np.uint32]
+    starts: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @classmethod
+    def none(cls) -> TaggedPosts:
+        return cls(np.zeros(0, np.int64), np.zeros(0, np.uint32), np.zeros(1, np.uint64))
+
+    @property
+    def tag_count(self) -> int:
+        """One more than the largest tag."""
+        return int(self.tags.max()) + 1 if len(self.tags) else 0
+
+    def take(self, rows: NDArray[np.integer]) -> TaggedPosts:
+        return TaggedPosts(self.times[rows], *take_rows(self.tags, self.starts[rows], np.diff(self.starts)[rows]))
+
+    def slice(self, first: int, last: int) -> TaggedPosts:
+        starts = self.starts[first : last + 1]
+        return TaggedPosts(self.times[first:last], self.tags[int(starts[0]) : int(starts[-1])], starts - starts[0])
+
+    def in_order(self) -> TaggedPosts:
+        """By time; those of the same time stay as they came."""
+        if np.all(self.times[1:] >= self.times[:-1]):
+            return self
+        return self.take(np.argsort(self.times, kind="stable"))
+
+    def sets(self, first: int, last: int) -> TagSets:
+        """The distinct tag sets of some of the posts."""
+        some = self.slice(first, last)
+        return TagSets.distinct(some.tags, some.starts)
+
+    @classmethod
+    def together(cls, parts: list[TaggedPosts]) -> TaggedPosts:
+        times = np.concatenate([np.zeros(0, np.int64), *(part.times for part in parts)])
+        tags = np.concatenate([np.zeros(0, np.uint32), *(part.tags for part in parts)])
+        lengths = np.concatenate([np.zeros(1, np.uint64), *(np.diff(part.starts) for part in parts)])
+        return cls(times, tags, np.cumsum(lengths, dtype=np.uint64))

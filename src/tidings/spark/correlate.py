@@ -1,0 +1,168 @@
+"""Correlating on Spark, on one page: parse → partition → disseminate → calculate → track.
+
+Parsing, the P partitioners, the k calculators and the tracker are Spark tasks. There is one disseminator, as in the
+paper's experiments: it must see posts in the order of time, so it runs in the driver, on packed tag numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidings.correlate import blob
+from tidings.correlate.audit import Audit, audit, centralised
+from tidings.correlate.dissemination import Dissemination, MakePlan, in_this_process
+from tidings.correlate.late import Arrivals
+from tidings.correlate.parse import Vocabulary
+from tidings.correlate.posts import TaggedPosts
+from tidings.correlate.settings import Settings
+from tidings.correlate.tracker import Reports
+from tidings.errors import InputError
+from tidings.partition.tags.learn import merge
+from tidings.partition.tags.plan import TagPlan
+from tidings.partition.tags.sets import TagSets
+from tidings.spark import correlate_stages as stages
+from tidings.spark.posts import CORRUPT, tag_list
+
+_TOLD = pa.schema([("calculator", pa.int32()), ("plan", pa.int32()), ("part", pa.int32()), ("blob", pa.binary())])
+_PARTED = pa.schema([("partitioner", pa.int32()), ("blob", pa.binary())])
+_WORTH_TASKS = 30_000  # tag sets: some ten milliseconds for a partitioner, a tenth of what a Spark job costs
+_SECONDS, _MILLIS, _MICROS = 10**11, 10**14, 10**17  # numbers below these are seconds, milliseconds, microseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """All tagged posts in the order of time, what their tags are called, and what became of the other rows."""
+
+    posts: TaggedPosts
+    vocabulary: Vocabulary
+    rows: int
+    unreadable: int
+    untimed: int
+    late: int
+    capped: int
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """The coefficients, lazily, and how they came about."""
+
+    coefficients: DataFrame
+    tagged: Tagged
+    dissemination: Dissemination
+    reports: DataFrame
+    settings: Settings
+
+    def audited(self) -> Audit:
+        """Compare with one calculator that sees everything; everything is calculated once more for it."""
+        rows = self.reports.mapInArrow(stages.track_packed(), stages.REPORTED).toArrow()
+        found = Reports.together([blob.unpack_reports(one.as_buffer()) for one in rows["blob"]])
+        return audit(found, centralised(self.tagged.posts, self.settings, self.settings.min_support))
+
+
+def correlate(
+    posts: DataFrame,
+    settings: Settings,
+    tracked_words: tuple[str, ...] = (),
+    lateness_us: int | None = None,
+    note: Callable[[str], None] = lambda phase: None,
+) -> Correlation:
+    """Track the correlations of the tags in `posts`; what is lazy in the result runs when it is written."""
+    spark = posts.sparkSession
+    note("reading tags")
+    tagged = read_tagged(posts, tracked_words, lateness_us)
+    note("sharing the posts out over calculators")
+    dissemination = Dissemination(settings, on_spark(spark, settings))
+    told = _told(spark, dissemination, tagged.posts)
+    placed = told.repartitionById(settings.partitions, "calculator").sortWithinPartitions("calculator", "part")
+    shards = max(1, spark.sparkContext.defaultParallelism)
+    reported = placed.mapInArrow(stages.calculate(settings, shards), stages.REPORTED)
+    reports = reported.repartitionById(shards, "shard")
+    names = spark.sparkContext.broadcast(b"\n".join(tagged.vocabulary.names()))
+    coefficients = reports.mapInArrow(stages.track(settings, names), stages.COEFFICIENTS)
+    return Correlation(coefficients, tagged, dissemination, reports, settings)
+
+
+def read_tagged(posts: DataFrame, tracked_words: tuple[str, ...], lateness_us: int | None) -> Tagged:
+    """Parse the posts on Spark and number their tags here; arrival is the order of the files."""
+    parsed = with_times(posts).mapInArrow(stages.parse(tracked_words), stages.PARSED).toArrow().sort_by("batch")
+    vocabulary, arrivals, parts = Vocabulary(), Arrivals(lateness_us), []
+    for names, packed in zip(parsed["names"], parsed["blob"], strict=True):
+        found = blob.unpack_posts(names.as_py(), packed.as_buffer())
+        parts.append(arrivals.on_time(vocabulary.numbered(found)))
+    counts = {name: sum(parsed[name].to_pylist()) for name in ("rows", "unreadable", "untimed", "capped")}
+    whole = TaggedPosts.together(parts).in_order()
+    return Tagged(whole, vocabulary, **counts, late=arrivals.late)
+
+
+def with_times(posts: DataFrame, *others: str) -> DataFrame:
+    """What the parser reads: `time` in microseconds, `text`, `title`, `tags` where present, `unreadable`; others."""
+    unreadable = F.col(CORRUPT).isNotNull() if CORRUPT in posts.columns else F.lit(False)
+    columns = {"time": microseconds(posts), "unreadable": unreadable}
+    for name in ("text", "title"):
+        if name in posts.columns:
+            columns[name] = F.col(name).cast("string")
+    if "tags" in posts.columns:
+        columns["tags"] = tag_list(posts.schema["tags"].dataType)
+    return posts.select(*(column.alias(name) for name, column in columns.items()), *others)
+
+
+def microseconds(posts: DataFrame) -> Column:
+    """The time of a post: as it came, or as ISO 8601, or as a number since 1970 whose size tells its unit."""
+    if "time" not in posts.columns:
+        raise InputError(f"Posts need a column `time` to be put into windows; these have: {', '.join(posts.columns)}.")
+    time, kind = F.col("time"), posts.schema["time"].dataType
+    if isinstance(kind, (T.TimestampType, T.DateType, T.TimestampNTZType)):
+        return F.unix_micros(time.cast("timestamp"))
+    number = time.try_cast("bigint")
+    size = F.abs(number)
+    counted = (
+        F.when(size < _SECONDS, number * 1_000_000)
+        .when(size < _MILLIS, number * 1_000)
+        .when(size < _MICROS, number)
+        .otherwise((number / 1_000).cast("bigint"))
+    )
+    written = F.unix_micros(time.cast("string").try_cast("timestamp"))
+    return F.coalesce(counted, written) if isinstance(kind, T.StringType) else counted
+
+
+def on_spark(spark: SparkSession, settings: Settings) -> MakePlan:
+    """The P partitioners side by side as Spark tasks, each on its share of the sample; the merger here.
+
+    A sample that takes less time than starting tasks is partitioned here, in the same P shares: the plan is the same.
+    """
+
+    here = in_this_process(settings)
+
+    def make(sample: TagSets, partitions: int) -> TagPlan:
+        if len(sample) < _WORTH_TASKS:
+            return here(sample, partitions)
+        shares = [blob.pack_sets(share).to_pybytes() for share in sample.shares(settings.partitioners)]
+        rows = pa.table([pa.array(range(len(shares)), pa.int32()), pa.array(shares, pa.binary())], schema=_PARTED)
+        placed = spark.createDataFrame(rows).repartitionById(settings.partitioners, "partitioner")
+        stage = stages.partition_share(partitions, settings.algorithm, settings.seed)
+        pieces = placed.mapInArrow(stage, stages.PIECES).toArrow().sort_by("partitioner")["blob"]
+        return merge(
+            [blob.unpack_sets(one.as_buffer()) for one in pieces], partitions, settings.algorithm, settings.seed
+        )
+
+    return make
+
+
+def _told(spark: SparkSession, dissemination: Dissemination, posts: TaggedPosts) -> DataFrame:
+    """All notifications, a row for each calculator and part of the time."""
+    rows = [
+        (one.calculator, one.plan, part, blob.pack_told(one))
+        for part, told in enumerate(dissemination.take(posts))
+        for one in told
+    ]
+    calculators, plans, parts, blobs = zip(*rows, strict=True) if rows else ((), (), (), ())
+    columns = [np.array(numbers, np.int32) for numbers in (calculators, plans, parts)]
+    packed = pa.array([one.to_pybytes() for one in blobs], pa.binary())
+    return spark.createDataFrame(pa.table([*columns, packed], schema=_TOLD))

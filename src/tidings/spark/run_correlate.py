@@ -1,0 +1,101 @@
+"""`tidings correlate` from files to files: read the tags, track their correlations, publish the result whole."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidings.correlate.audit import Audit
+from tidings.correlate.dissemination import Dissemination
+from tidings.correlate.settings import Settings
+from tidings.receive.post_files import PostFiles
+from tidings.spark.correlate import Correlation, Tagged, correlate, microseconds
+from tidings.spark.look import rejected_line
+from tidings.spark.posts import CORRUPT
+from tidings.spark.progress import running_tasks
+from tidings.spark.publish import Output
+from tidings.spark.read import read_posts
+from tidings.spark.run import Note, started, told_in_words
+from tidings.spark.write import write_matches
+
+_LISTED = 10_000  # rows that cannot be used are listed up to here; all are counted
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelateRequest:
+    """What to correlate, and how; everything in it has been checked."""
+
+    posts: PostFiles
+    output: Output
+    settings: Settings
+    tracked_words: tuple[str, ...] = ()
+    lateness_us: int | None = None
+    audit: bool = False
+    master: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Correlated:
+    """What came of it; `seconds` is everything from the files of posts to the files of coefficients."""
+
+    settings: Settings
+    tagged: Tagged
+    dissemination: Dissemination
+    coefficients: int
+    seconds: float
+    audit: Audit | None
+    out: Path
+    rejected_file: Path | None
+
+
+def correlate_files(request: CorrelateRequest, note: Note) -> Correlated:
+    """Run it. A TidingsError says in one sentence what went wrong; OUT is then as it was before."""
+    output = request.output
+    with told_in_words(output.out), output.staged() as staging, started(request.master) as spark:
+        posts, start = read_posts(spark, request.posts), time.perf_counter()
+        found = correlate(
+            posts,
+            request.settings,
+            request.tracked_words,
+            request.lateness_us,
+            lambda phase: note(phase, lambda: running_tasks(spark)),
+        )
+        note("calculating", lambda: running_tasks(spark))
+        write_matches(_as_written(found, output.format), staging.parts, output.format)
+        seconds = time.perf_counter() - start
+        if found.tagged.untimed + found.tagged.unreadable:
+            _list_rejected(posts, staging.rejected)
+        audit = None
+        if request.audit:
+            note("comparing with the exact result", lambda: running_tasks(spark))
+            audit = found.audited()
+        note("putting the result in place", None)
+        coefficients, listed = staging.publish()
+    return Correlated(
+        request.settings, found.tagged, found.dissemination, coefficients, seconds, audit, output.out, listed
+    )
+
+
+def _as_written(found: Correlation, kind: str) -> DataFrame:
+    """CSV has no lists: tags, which hold no spaces, are separated by them."""
+    rows = found.coefficients
+    return rows.withColumn("tags", F.concat_ws(" ", "tags")) if kind == "csv" else rows
+
+
+def _list_rejected(posts: DataFrame, file: Path) -> None:
+    """The rows without a time that can be read, and those that cannot be read at all, one JSON object a line."""
+    shown = [F.col(name).cast("string") for name in (CORRUPT, "text") if name in posts.columns]
+    name = F.col("id").cast("string") if "id" in posts.columns else F.lit(None)
+    reason = F.lit("no time that can be read")
+    if CORRUPT in posts.columns:
+        reason = F.when(F.col(CORRUPT).isNotNull(), F.lit("the line cannot be read")).otherwise(reason)
+    bad = posts.where(microseconds(posts).isNull()).select(
+        name.alias("id"), reason.alias("reason"), F.substring(F.coalesce(*shown, F.lit("")), 1, 200).alias("text")
+    )
+    with file.open("a", encoding="utf-8") as lines:
+        for row in bad.limit(_LISTED).toLocalIterator():
+            lines.write(rejected_line("post", row["id"], None, row["reason"], row["text"]))

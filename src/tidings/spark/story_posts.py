@@ -1,0 +1,83 @@
+"""Some posts of each story, so that people see what it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidings.correlate.parse import Parsed, Parser
+from tidings.correlate.trends import Story
+from tidings.receive.post_files import PostFiles
+from tidings.spark.correlate import with_times
+from tidings.spark.read import read_posts
+from tidings.spark.run import Note, started, told_in_words
+from tidings.spark.stages import Batches, Stage
+
+_FOUND = "story int, time bigint, id string, text string"
+
+
+@dataclass(frozen=True, slots=True)
+class StoryPost:
+    """A post with all tags of a story's lead, written in its window."""
+
+    time_us: int
+    id: str | None
+    text: str | None
+
+
+def story_posts(posts: PostFiles, stories: Sequence[Story], count: int, note: Note) -> list[list[StoryPost]]:
+    """For each story its first posts."""
+    with told_in_words(posts.files[0] if posts.files else Path()), started(None) as spark:
+        note("looking for posts of the stories", None)
+        rows = _found(read_posts(spark, posts), stories, count).collect()
+    found: list[list[StoryPost]] = [[] for _ in stories]
+    for row in sorted(rows, key=lambda row: (row["story"], row["time"], str(row["id"]))):
+        if len(found[row["story"]]) < count:
+            found[row["story"]].append(StoryPost(row["time"], row["id"], row["text"]))
+    return found
+
+
+def _found(posts: DataFrame, stories: Sequence[Story], count: int) -> DataFrame:
+    identity = [
+        (F.col(name).cast("string") if name in posts.columns else F.lit(None).cast("string")).alias(f"_{name}")
+        for name in ("id", "text")
+    ]
+    first = min(story.lead.window_start_us for story in stories)
+    last = max(story.lead.window_end_us for story in stories)
+    rows = with_times(posts.select("*", *identity), "_id", "_text")
+    return rows.where(F.col("time").between(first, last)).mapInArrow(_look(list(stories), count), _FOUND)
+
+
+def _look(stories: list[Story], count: int) -> Stage:
+    def stage(batches: Batches) -> Batches:
+        parser = Parser()
+        for batch in batches:
+            parsed = parser.parse(batch)
+            for number, story in enumerate(stories):
+                rows = _with_all_tags(parsed, story)[:count]
+                if len(rows):
+                    some = batch.take(pa.array(rows))
+                    story_number = pa.array([number] * len(rows), pa.int32())
+                    columns = [story_number, some.column("time"), some.column("_id"), some.column("_text")]
+                    yield pa.record_batch(columns, ["story", "time", "id", "text"])
+
+    return stage
+
+
+def _with_all_tags(parsed: Parsed, story: Story) -> NDArray[np.intp]:
+    """The rows of the batch with all tags of the lead, in its window."""
+    lead, posts = {tag.encode() for tag in story.lead.tags}, parsed.posts
+    wanted = [number for number, name in enumerate(parsed.names) if name in lead]
+    if len(wanted) < len(lead):
+        return np.zeros(0, np.intp)
+    rows = np.repeat(np.arange(len(posts)), np.diff(posts.starts).astype(np.int64))
+    has = np.bincount(rows, np.isin(posts.tags, wanted), len(posts)) == len(wanted)
+    inside = (posts.times >= story.lead.window_start_us) & (posts.times < story.lead.window_end_us)
+    return parsed.rows[np.flatnonzero(has & inside)]

@@ -1,0 +1,163 @@
+"""`tidings correlate`, `trends` and `related` on files: the exact coefficients, every format, what is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.cli.runs import Result, several, tidings
+
+DAY = 86_400
+POSTS = ["correlate", "posts.parquet", "--window", "2 days", "--slide", "1 day", "--sn", "1", "--json"]
+COMMANDS = {
+    "parquet": [*POSTS, "--partitions", "3", "--z", "10", "--threshold", "0.01", "--audit", "--out", "found"],
+    "jsonl": ["correlate", "odd.jsonl", "--window", "1 day", "--min-support", "1", "--out", "odd_out.jsonl", "--json"],
+    "csv": [*POSTS, "--algorithm", "scl", "--partitioners", "2", "--out", "found.csv"],
+    "late": ["correlate", "posts.csv", "--window", "1 day", "--lateness", "1 h", "--out", "l.csv"],
+    "again": [*POSTS, "--out", "found"],
+    "trends": ["trends", "--from", "found", "--json", "--top", "3", "--posts", "posts.parquet"],
+    "related": ["related", "#T1", "--from", "found.csv", "--top", "2", "--json"],
+    "shown": ["trends", "--from", "found", "--top", "1"],
+    "no time": ["correlate", "untimed.parquet", "--window", "1 day", "--out", "x"],
+}
+
+
+def tagged_posts() -> pa.Table:
+    rng = np.random.default_rng(8)
+    tags = [sorted({f"t{n}" for n in rng.zipf(1.7, rng.integers(1, 5)) % 30}) for _ in range(600)]
+    times = np.sort(rng.integers(0, 6 * DAY, 600)) * 1_000_000
+    burst = [["new", "story"]] * 9
+    when = np.append(times, [6 * DAY * 1_000_000 - 1] * 9)
+    return pa.table(
+        {"time": pa.array(when, pa.timestamp("us", "UTC")), "id": np.arange(609), "tags": pa.array([*tags, *burst])}
+    )
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory) -> dict[str, Result]:
+    folder = tmp_path_factory.mktemp("correlate")
+    pq.write_table(tagged_posts(), folder / "posts.parquet")
+    pq.write_table(pa.table({"text": ["#a #b"]}), folder / "untimed.parquet")
+    odd = [
+        '{"id": 1, "time": "2020-03-12T10:00:00Z", "text": "#Storm and #flood"}',
+        '{"id": 2, "time": 1584007200, "text": "#storm", "tags": ["flood", "sea"]}',
+        '{"id": 3, "time": "soon", "text": "#storm #sea"}',
+        "no JSON",
+        '{"id": 4, "time": "2020-03-12T12:00:00Z", "text": "nothing"}',
+    ]
+    (folder / "odd.jsonl").write_text("\n".join(odd))
+    (folder / "posts.csv").write_text(
+        "time,text\n2020-01-01T10:00:00Z,#a #b\n2020-01-01T13:00:00Z,#a #b\n2020-01-01T10:30:00Z,#a #b\n"
+    )
+    results = dict(zip(COMMANDS, several(list(COMMANDS.values()), folder), strict=True))
+    results["folder"] = folder  # type: ignore[assignment]
+    return results
+
+
+def by_definition(slides: int) -> dict:
+    rows = tagged_posts().to_pylist()
+    found: dict = {}
+    for row in rows:
+        day = int(row["time"].timestamp()) // DAY
+        for end in range(day + 1, day + slides + 1):
+            found.setdefault(end, []).append(set(row["tags"]))
+    return {
+        (end, subset): (sum(set(subset) <= post for post in posts), sum(bool(set(subset) & post) for post in posts))
+        for end, posts in found.items()
+        for post in posts
+        for size in range(2, len(post) + 1)
+        for subset in combinations(sorted(post), size)
+    }
+
+
+def written(path: Path) -> dict:
+    if path.suffix == ".csv":
+        with path.open() as lines:
+            rows = [{**row, "tags": row["tags"].split(" ")} for row in csv.DictReader(lines)]
+        return {
+            (row["window_end"], tuple(sorted(row["tags"]))): (int(row["support"]), int(row["union"])) for row in rows
+        }
+    rows = pq.read_table(path).to_pylist()
+    return {
+        (int(row["window_end"].timestamp()) // DAY, tuple(sorted(row["tags"]))): (row["support"], row["union"])
+        for row in rows
+    }
+
+
+def test_out_has_every_coefficient_exactly(ran):
+    exact = {key: counts for key, counts in by_definition(2).items() if counts[0] >= 2}
+    assert written(ran["folder"] / "found") == exact
+    summary = ran["parquet"].summary
+    assert summary["coefficients"] == len(exact)
+    assert (summary["coverage"], summary["mean_error"]) == (1.0, 0.0)
+    assert summary["repartitions"]
+    assert {"reason", "at", "partitions"} == set(summary["repartitions"][0])
+    assert sum(summary["loads"]) >= summary["tagged_posts"] == 609
+
+
+def test_every_algorithm_writes_the_same_coefficients(ran):
+    assert len(written(ran["folder"] / "found.csv")) == ran["csv"].summary["coefficients"]
+    assert ran["csv"].summary["coefficients"] == ran["parquet"].summary["coefficients"]
+
+
+def test_rows_that_cannot_be_used_are_listed_and_stop_nothing(ran):
+    summary = ran["jsonl"].summary
+    assert summary["reasons"] == {"no time that can be read": 1, "the line cannot be read": 1}
+    found = [json.loads(line) for line in (ran["folder"] / "odd_out.jsonl").read_text().splitlines()]
+    assert {tuple(sorted(row["tags"])): row["support"] for row in found} == {
+        ("flood", "storm"): 2,
+        ("flood", "sea"): 1,
+        ("sea", "storm"): 1,
+        ("flood", "sea", "storm"): 1,
+    }
+    listed = [json.loads(line) for line in (ran["folder"] / "odd_out.jsonl.rejected.jsonl").read_text().splitlines()]
+    assert {row["reason"] for row in listed} == set(summary["reasons"])
+
+
+def test_posts_that_are_too_late_are_counted_and_dropped(ran):
+    assert ran["late"].code == 0, ran["late"].err
+    assert "1 too late" in ran["late"].out
+
+
+def test_trends_show_what_is_new_with_counts_and_posts(ran):
+    (first, *_) = ran["trends"].summary
+    assert sorted(first["tags"]) == ["new", "story"]
+    assert first["tag_sets"][0]["support"] == 9
+    assert len(first["posts"]) == 3
+    assert "9 of 9 posts have all of them" in ran["shown"].out
+
+
+def test_related_tags_come_by_their_coefficient(ran):
+    found = ran["related"].summary
+    assert len(found) == 2
+    assert found[0]["jaccard"] >= found[1]["jaccard"]
+
+
+def test_what_exists_is_not_overwritten_and_a_time_is_asked_for(ran):
+    assert ran["again"].code == 2
+    assert "exists already" in ran["again"].err
+    assert ran["no time"].code == 2
+    assert "column `time`" in ran["no time"].err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--window", "long"], "such as '5 min'"),
+        (["--window", "5 min", "--slide", "2 min"], "whole number of slides"),
+        (["--window", "1 h", "--partitions", "99"], "between 1 and 64"),
+        (["--window", "1 h", "--algorithm", "best"], "ds+scl"),
+        (["--window", "1 h", "--track", "the"], "cannot be tracked"),
+    ],
+)
+def test_a_wrong_command_is_told_in_one_sentence(tmp_path, arguments, sentence):
+    pq.write_table(pa.table({"text": ["#a"], "time": [1]}), tmp_path / "p.parquet")
+    result = tidings("correlate", "p.parquet", *arguments, "--out", "o", folder=tmp_path)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert sentence in result.err

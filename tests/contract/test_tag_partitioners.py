@@ -1,0 +1,111 @@
+"""Every tag partitioner: each tag set lies whole in some partition, costs are as defined, runs repeat exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.correlate import slow_partitioners as slow
+from tests.correlate.definitions import flat, rows
+
+from tidings.errors import InputError
+from tidings.partition.tags import cover, disjoint
+from tidings.partition.tags.learn import ALGORITHMS, checked_algorithm, learn
+from tidings.partition.tags.plan import MAX_PARTITIONS, TagPlan, checked_partitions, gini
+from tidings.partition.tags.sets import TagSets
+
+every_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
+posts = st.lists(st.frozensets(st.integers(0, 25), min_size=1, max_size=5), max_size=40)
+numbers = st.sampled_from([1, 2, 3, 7, MAX_PARTITIONS])
+
+
+def sample(said) -> TagSets:
+    return TagSets.distinct(*flat(said))
+
+
+def of(plan: TagPlan) -> list[set[int]]:
+    return [set(plan.of(partition).tolist()) for partition in range(plan.partitions)]
+
+
+def weighed(sets: TagSets) -> list[tuple[frozenset[int], int]]:
+    return list(zip(rows(sets.tags, sets.starts), sets.weights.tolist(), strict=True))
+
+
+@every_algorithm
+@settings(max_examples=40, deadline=None)
+@given(posts, numbers, st.integers(1, 4))
+def test_every_tag_set_of_the_sample_lies_whole_in_some_partition(algorithm, said, partitions, partitioners):
+    parts = of(learn(sample(said), partitions, algorithm, partitioners))
+    assert len(parts) == partitions
+    assert all(any(post <= part for part in parts) for post in said)
+    assert set().union(*parts) == set().union(*said)
+
+
+@every_algorithm
+@settings(max_examples=40, deadline=None)
+@given(posts, posts, numbers)
+def test_loads_and_communication_are_as_defined(algorithm, said, later, partitions):
+    plan = learn(sample(said), partitions, algorithm)
+    measured, parts = plan.measured(sample(later)), of(plan)
+    told = [[bool(post & part) for part in parts] for post in later]
+    assert measured.loads.tolist() == (np.array(told, int).sum(axis=0) if told else np.zeros(partitions)).tolist()
+    counts = [sum(row) for row in told if any(row)]
+    assert measured.communication == pytest.approx(sum(counts) / len(counts) if counts else 0)
+    assert measured.covered == sum(any(post <= part for part in parts) for post in later)
+    assert measured.max_load == pytest.approx(max(measured.loads) / sum(counts) if counts else 0)
+
+
+@every_algorithm
+@settings(max_examples=20, deadline=None)
+@given(posts, numbers, st.integers(1, 3))
+def test_learning_again_gives_the_same_partitions(algorithm, said, partitions, partitioners):
+    once, again = (of(learn(sample(said), partitions, algorithm, partitioners, seed=3)) for _ in range(2))
+    assert once == again
+
+
+@settings(max_examples=100, deadline=None)
+@given(posts, numbers, st.integers(1, 3))
+def test_disjoint_sets_are_as_defined_however_many_partitioners_find_them(said, partitions, partitioners):
+    sets = sample(said)
+    parts = of(learn(sets, partitions, "ds", partitioners))
+    expected = slow.ds(weighed(sets), partitions)
+    assert sorted(map(sorted, parts)) == sorted(map(sorted, expected))
+
+
+@pytest.mark.parametrize("rule", cover.RULES)
+@settings(max_examples=150, deadline=None)
+@given(posts, numbers, st.integers(0, 3))
+def test_set_cover_is_as_defined(rule, said, partitions, seed):
+    numbered, names = sample(said).numbered()
+    listed = weighed(numbered)
+    loads = [slow.load_of(tags, listed) for tags, _ in listed]
+    owners, _ = cover.cover(numbered, np.array(loads, np.int64), partitions, rule, seed)
+    found = of(TagPlan(partitions, np.arange(len(names), dtype=np.uint32), owners))
+    assert found == slow.cover([tags for tags, _ in listed], loads, partitions, rule, seed)
+
+
+@settings(max_examples=60, deadline=None)
+@given(posts, numbers)
+def test_ds_with_scl_splits_only_what_is_oversized(said, partitions):
+    sets = sample(said)
+    numbered, names = sets.numbered()
+    of_tag, _, loads = disjoint.components(numbered)
+    copies = {int(tag): sum(tag in part for part in of(learn(sets, partitions, "ds+scl"))) for tag in names}
+    for place, tag in enumerate(names.tolist()):
+        assert copies[tag] == 1 or loads[of_tag[place]] * partitions > len(said)
+
+
+@pytest.mark.parametrize(
+    ("loads", "expected"), [([1, 1, 1, 1], 0), ([0, 0, 0, 4], 0.75), ([1, 3], 0.25), ([0, 0], 0), ([5], 0)]
+)
+def test_gini_of_loads_is_half_their_relative_mean_difference(loads, expected):
+    assert gini(np.array(loads)) == pytest.approx(expected)
+
+
+def test_what_cannot_be_is_refused_in_words():
+    with pytest.raises(InputError, match=r"ds\+scl, ds, scc"):
+        checked_algorithm("astrology")
+    for partitions in (0, MAX_PARTITIONS + 1):
+        with pytest.raises(InputError, match="number of partitions"):
+            checked_partitions(partitions)
