@@ -20,7 +20,8 @@ class Conjunctions:
     """What a segment is built from: conjunction i of subscription `owner[i]` needs ``terms[starts[i]:starts[i+1]]``.
 
     `program[i]` numbers the base program it needs besides (0: none), from 1 on in `programs`; `regions` are the
-    rectangles programs name; `anchor_region[i]` is the one a conjunction without terms is found by.
+    rows of the regions programs name (`shape.py`); `anchor_region[i]` is the one a conjunction without terms is found
+    by.
     """
 
     terms: Words

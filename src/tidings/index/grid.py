@@ -35,15 +35,15 @@ def _row(lat: float) -> int:
 def build_grid(
     rectangles: NDArray[np.float64], entries: NDArray[np.uint32]
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """(start of each cell's list, the lists) for entries and the rectangle each is found by; empty without entries."""
+    """(start of each cell's list, the lists) for boxes and the entry each leads to; empty without entries."""
     if len(entries) == 0:
         return np.zeros(0, np.uint32), np.zeros(0, np.uint32)
     cells = [cells_of(rectangle) for rectangle in rectangles]
     cell = np.concatenate(cells)
     entry = np.repeat(entries, [len(c) for c in cells])
-    order = np.argsort(cell, kind="stable")
-    starts = np.searchsorted(cell[order], np.arange(CELLS + 2)).astype(np.uint32)
-    return starts, entry[order]
+    pairs = np.unique(cell << 32 | entry)  # two boxes of one entry may touch the same cell
+    starts = np.searchsorted(pairs >> 32, np.arange(CELLS + 2)).astype(np.uint32)
+    return starts, (pairs & 0xFFFFFFFF).astype(np.uint32)
 
 
 @inlined

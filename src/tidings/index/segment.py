@@ -15,6 +15,7 @@ from tidings.index.conjunctions import Conjunctions
 from tidings.index.grid import build_grid
 from tidings.index.ids import id_order
 from tidings.index.program import write_programs
+from tidings.index.shape import boxes_of
 
 Words = NDArray[np.uint32]
 
@@ -30,7 +31,7 @@ class Segment:
     programmed: Words  # the entries that have a program, ascending
     program_start: NDArray[np.uint64]
     code: Words
-    regions: NDArray[np.float64]  # four numbers a rectangle
+    regions: NDArray[np.float64]  # rows of four, as shape.py says
     cell_start: Words
     cell_entries: Words
     holder_start: Words  # who holds an entry: holders[holder_start[e]:holder_start[e+1]]
@@ -153,8 +154,8 @@ def _programs(
 
 def _grid(conjunctions: Conjunctions, keys: NDArray[np.uint64], chosen: Words) -> tuple[Words, Words]:
     wordless = np.flatnonzero(keys >> np.uint64(32) == 0xFFFFFFFF).astype(np.uint32)
-    rectangles = conjunctions.regions[conjunctions.anchor_region[chosen[wordless]]]
-    return build_grid(rectangles, wordless)
+    boxes, which = boxes_of(conjunctions.regions, conjunctions.anchor_region[chosen[wordless]])
+    return build_grid(boxes, wordless[which])
 
 
 def _holders(entry: Words, owner: Words, entries: int, subscriptions: int) -> tuple[Words, Words, NDArray[np.uint8]]:
