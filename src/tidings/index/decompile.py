@@ -47,6 +47,8 @@ def _terms(segment: Segment) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
     key = np.zeros(len(segment.second), np.uint32)
     keyed = np.repeat(segment.keys, _lengths(segment.key_start))
     key[: len(keyed)] = keyed
+    words = (segment.cell_keys & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    key[segment.cell_entries] = np.repeat(words, _lengths(segment.cell_start))
     more = np.zeros(len(key), np.uint32)
     more[segment.programmed] = segment.code[segment.program_start[:-1]] if len(segment.programmed) else 0
     more_from = np.zeros(len(key), np.uint64)

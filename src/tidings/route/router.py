@@ -9,7 +9,7 @@ from numba import float64, types, uint8, uint32, uint64
 from numpy.typing import NDArray
 
 from tidings.index import lead
-from tidings.index.grid import CELLS, EVERYWHERE, cell_at, on_globe
+from tidings.index.grid import CELLS, cell_at, degree_cells, on_globe
 from tidings.index.index import Index, LiveSegment
 from tidings.index.lead import WORDS, bit_of, word_of
 from tidings.jit import inlined, kernel, read, write
@@ -66,12 +66,14 @@ class Router:
         self._worth[live.leads.leads] += live.leads.counts
         self._companions[live.leads.leads] |= live.leads.companions
         self._always[matcher] |= live.leads.wordless[0]
-        if len(live.segment.cell_start):
-            self._lead_cells(np.flatnonzero(np.diff(live.segment.cell_start)), matcher)
+        keys = live.segment.cell_keys
+        wordless = keys[keys & np.uint64(0xFFFFFFFF) == 0] >> np.uint64(32)
+        if len(wordless):
+            self._lead_cells(degree_cells(wordless), matcher)
 
-    def _lead_cells(self, cells: NDArray[np.intp], matcher: int) -> None:
+    def _lead_cells(self, cells: NDArray[np.int64], matcher: int) -> None:
         if not len(self._of_cell):
-            self._of_cell = np.zeros((CELLS + 1, self._width), np.uint64)
+            self._of_cell = np.zeros((CELLS, self._width), np.uint64)
         self._lead(self._of_cell, cells, matcher)
 
     @staticmethod
@@ -199,7 +201,7 @@ def _route(terms, bounds, positions, of_term, is_split, of_cell, companions, act
         if of_cell.shape[0] > 0 and on_globe(lon, lat):
             cell = cell_at(lon, lat)
             for word in range(width):
-                bits[post, word] |= of_cell[cell, word] | of_cell[uint64(EVERYWHERE), word]
+                bits[post, word] |= of_cell[cell, word]
 
 
 @kernel(types.void, read(uint32, 2), read(uint64, 2), write(uint64, 2))
