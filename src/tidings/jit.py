@@ -25,7 +25,16 @@ import numba
 from numba import types
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False, "_nrt": False}
-_ROOMS = ("receive", "partition.words", "index", "place", "route", "match", "merge")  # those that hold kernels
+_ROOMS = (
+    "receive",
+    "partition.words",
+    "partition.space",
+    "index",
+    "place",
+    "route",
+    "match",
+    "merge",
+)  # those that hold kernels
 
 
 def _cache_folder() -> Path:

@@ -59,6 +59,10 @@ class Conjunctions:
         """The same conjunctions with those of one owner standing together."""
         return self.select(np.argsort(self.owner, kind="stable"))
 
+    def renumbered_terms(self, new_number: Words) -> Conjunctions:
+        """The same conjunctions with the terms they are found by renumbered, not those of their programs."""
+        return replace(self, terms=new_number[self.terms])
+
     def renumbered(self, new_number: Words) -> Conjunctions:
         """The same conjunctions after the terms were renumbered."""
         programs = [p.renumbered(lambda term: int(new_number[term]), int) for p in self.programs]

@@ -17,7 +17,6 @@ from tidings.model import REGION_TYPE
 from tidings.partition.words.corpus import Corpus
 
 QUERY_SETS = ("Q1", "Q2", "Q3")
-OBJECTS_AN_UPDATE = 5
 _SIDES_KM = {"Q1": (1.0, 50.0), "Q2": (1.0, 100.0)}
 _FREQUENT = 0.01  # the share of words that Q2 does not do with alone
 _KM_A_DEGREE = 111.195
