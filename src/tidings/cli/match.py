@@ -68,8 +68,9 @@ def match(
         str,
         typer.Option(
             metavar="NAME|PLAN",
-            help="How words are shared out over matchers: hash, salb+, salb, gc, gfc, gfcl, gnfcl, or a file made by "
-            "[bold]tidings plan learn[/].",
+            help="How the index is shared out over matchers. By words: hash, salb+, salb, gc, gfc, gfcl, gnfcl, or a "
+            "file made by [bold]tidings plan learn[/]. By places: grid, kdtree, rtree. By both: hybrid, and its "
+            "contenders frequency, hypergraph, metric.",
         ),
     ] = "hash",
     placement: Annotated[

@@ -55,6 +55,25 @@ class Conjunctions:
             anchor_region=self.anchor_region[rows],
         )
 
+    def compacted(self) -> Conjunctions:
+        """The same conjunctions without the programs and regions that none of them uses."""
+        used = np.unique(self.program[self.program > 0])
+        programs = [self.programs[number - 1] for number in used.tolist()]
+        places = np.unique(np.array([place for program in programs for _, place in program.regions], np.int64))
+        is_shape = np.isnan(self.regions[places, 0])
+        heights = np.where(is_shape, self.regions[places, 2], 1).astype(np.int64)
+        ends = np.cumsum(heights)
+        rows = np.repeat(places - ends + heights, heights) + np.arange(int(heights.sum()))
+        moved = dict(zip(places.tolist(), (ends - heights).tolist(), strict=True))
+        anchors = np.array([moved.get(place, -1) for place in self.anchor_region.tolist()], np.int64)
+        return replace(
+            self,
+            program=np.where(self.program > 0, np.searchsorted(used, self.program) + 1, 0).astype(np.uint32),
+            programs=[program.renumbered(int, moved.__getitem__) for program in programs],
+            regions=self.regions[rows],
+            anchor_region=anchors,
+        )
+
     def by_owner(self) -> Conjunctions:
         """The same conjunctions with those of one owner standing together."""
         return self.select(np.argsort(self.owner, kind="stable"))

@@ -31,6 +31,7 @@ class PlanRecord:
     seed: int
     placer: str = "rarest"
     words: str = ""  # the file that tells the matchers of words; they are hashed when there is none
+    space: str = ""  # the file that tells the matchers of places and words, where it is not words alone that decide
 
 
 @dataclass(frozen=True, slots=True)

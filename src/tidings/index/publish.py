@@ -18,6 +18,8 @@ from tidings.index.decompile import decompile
 from tidings.index.draft import Draft
 from tidings.index.index import Index
 from tidings.index.manifest import Manifest, PlanRecord, SegmentRecord, versions
+from tidings.partition.space.plan import SpacePlan
+from tidings.partition.space.wanted import LearnSpace
 from tidings.partition.words.plan import LearnedPlan, WordPlan
 from tidings.query.rows import Refused
 
@@ -26,12 +28,16 @@ Learn = Callable[[Sequence[bytes]], WordPlan]  # the subscribed words → which 
 
 
 def create_index(
-    folder: Path, subscriptions: pa.Table, plan: PlanRecord | None = None, learn: Learn | None = None
+    folder: Path,
+    subscriptions: pa.Table,
+    plan: PlanRecord | None = None,
+    learn: Learn | None = None,
+    space: LearnSpace | None = None,
 ) -> tuple[Index, tuple[Refused, ...]]:
     """Compile subscriptions (`id`, `query`, maybe `region`) into version 1 of a new index."""
     if folder.is_dir() and versions(folder):
         raise IndexDamaged(folder, "holds an index already; choose another directory")
-    return rebuild_index(folder, 1, subscriptions, plan, learn=learn)
+    return rebuild_index(folder, 1, subscriptions, plan, learn=learn, space=space)
 
 
 def rebuild_index(
@@ -41,18 +47,22 @@ def rebuild_index(
     plan: PlanRecord | None = None,
     position: int = 0,
     learn: Learn | None = None,
+    space: LearnSpace | None = None,
 ) -> tuple[Index, tuple[Refused, ...]]:
     """Compile subscriptions into a version that takes over nothing from those before it.
 
-    `learn` gives the plan of words once it is known which words are subscribed; without it words are hashed.
+    `learn` gives the plan of words once it is known which words are subscribed; without it words are hashed. `space`
+    gives a plan of places and words instead.
     """
     folder.mkdir(parents=True, exist_ok=True)
     vocabulary = GrowingVocabulary()
     compiled = compile_subscriptions(subscriptions, vocabulary)
     ids = subscriptions.column("id").combine_chunks().take(pa.array(compiled.rows))
     terms = vocabulary.added.terms()
-    words = learn(terms) if learn is not None else None
-    merge = _base(folder, plan, compiled.conjunctions, ids, terms, position, words)
+    learned: WordPlan | SpacePlan | None = learn(terms) if learn is not None else None
+    if space is not None:
+        learned = space(terms, compiled.conjunctions)
+    merge = _base(folder, plan, compiled.conjunctions, ids, terms, position, learned)
     return merge.publish(version), compiled.refused
 
 
@@ -100,9 +110,8 @@ def prepare_merge(index: Index) -> Prepared:
     conjunctions, ids = joined(parts)
     terms = index.vocabulary.terms()
     merged = _base(index.folder, index.manifest.plan, conjunctions, ids, terms, index.manifest.position)
-    if index.manifest.plan is not None and index.manifest.plan.words:
-        words = index.manifest.plan.words
-        merged.draft.update(files={words: index.manifest.files[words]})
+    if index.manifest.plan is not None and (file := index.manifest.plan.words or index.manifest.plan.space):
+        merged.draft.update(files={file: index.manifest.files[file]})
     return merged
 
 
@@ -113,7 +122,7 @@ def _base(
     ids: pa.Array,
     terms: Sequence[bytes],
     position: int,
-    words: WordPlan | None = None,
+    learned: WordPlan | SpacePlan | None = None,
 ) -> Prepared:
     """Number the terms by frequency and write everything as base segments."""
     new_number, kept = _by_frequency(conjunctions, len(terms))
@@ -122,8 +131,8 @@ def _base(
     shards: Shards = tuple(() for _ in range(plan.matchers if plan else 1))
     id_schema = pa.schema([("id", ids.type)]).serialize().to_pybytes().hex()
     draft = Draft(folder, Manifest(0, id_schema, 0, False, False, False, 0, (), shards, plan, {}, position))
-    if isinstance(words, LearnedPlan):
-        draft.save_plan(words)
+    if isinstance(learned, LearnedPlan | SpacePlan):
+        draft.save_plan(learned)
     draft.add(conjunctions.renumbered(new_number).by_owner(), ids, vocabulary)
     return Prepared(draft, vocabulary)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from tidings.errors import InputError
+from tidings.partition.space.learn import SPACE_PARTITIONERS
 from tidings.partition.words.corpus import Corpus
 from tidings.partition.words.learn import LEARNED, PARTITIONERS, fit
 from tidings.partition.words.plan import HashPlan, LearnedPlan, WordPlan, checked_matchers, load_plan
@@ -31,10 +32,10 @@ class WantedPlan:
     def checked(cls, partitioner: str, matchers: int | None, placement: str, cores: int = 1) -> WantedPlan:
         """InputError when there is no such thing. Without a number, the plan's own, or one matcher a core."""
         placer(placement)
-        if partitioner in PARTITIONERS:
+        if partitioner in (*PARTITIONERS, *SPACE_PARTITIONERS):
             return cls(partitioner, checked_matchers(matchers if matchers is not None else cores), placement)
         if not Path(partitioner).exists():
-            known = ", ".join(PARTITIONERS)
+            known = ", ".join((*PARTITIONERS, *SPACE_PARTITIONERS))
             raise InputError(f"There is no partitioner and no plan called {partitioner!r}; choose one of: {known}.")
         plan = load_plan(Path(partitioner))
         if matchers not in (None, plan.matchers):
