@@ -79,7 +79,7 @@ def find_subspaces(root: Node, most: int, settings: HybridSettings) -> _Leaves:
             leaves.either.append(node)
             continue
         cuts = [halves for axis in (0, 1) if (halves := node.halves(axis)) is not None]
-        least = [min(half.similarity() for half in halves) for halves in cuts]
+        least = [_least_similarity(halves, similarity) for halves in cuts]
         is_same = not cuts or abs(min(least) - similarity) <= settings.epsilon
         if is_same or len(undecided) + len(leaves) + 2 > most:
             leaves.by_text.append(node)
@@ -127,6 +127,11 @@ def partition_node(node: Node, is_text: bool, parts: int, settings: HybridSettin
     if len(by_space) < parts:
         return by_text
     return by_space if _sum(by_space) <= _sum(by_text) else by_text
+
+
+def _least_similarity(halves: tuple[Node, Node], whole: float) -> float:
+    """α of a cut; a half without posts or without subscriptions is like nothing, and finds nothing new."""
+    return min((half.similarity() for half in halves if len(half.posts) and len(half.queries)), default=whole)
 
 
 def _sum(nodes: Sequence[Node]) -> float:

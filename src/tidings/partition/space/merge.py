@@ -44,12 +44,13 @@ def merge_nodes(nodes: Sequence[Node], workers: int) -> tuple[NDArray[np.int64],
     sent = [node.sent() for node in nodes]
     own = [ground.model.load(len(posts), len(node.queries)) for posts, node in zip(sent, nodes, strict=True)]
     chosen = np.zeros(len(nodes), np.int64)
+    little = min((load for load in own if load > 0), default=1.0)  # so that it is a ratio while a worker has nothing
     for number in np.argsort(-np.array(own), kind="stable").tolist():
         after = parts.loads_with(sent[number], nodes[number].queries)
         worker = int(np.argmin(after - parts.loads))
         changed = parts.loads.copy()
         changed[worker] = after[worker]
-        if ratio(changed) > ratio(parts.loads):
+        if ratio(changed + little) > ratio(parts.loads + little):
             worker = int(np.argmin(parts.loads))
         parts.add(worker, sent[number], nodes[number].queries)
         chosen[number] = worker
