@@ -22,6 +22,15 @@ PLACES = [
     (3.0, 3.0, 3.0, 3.0),
     (-30.0, -30.0, 40.0, 40.0),
 ]
+CIRCLES = [
+    (0.0, 0.0, 600.0),
+    (0.0, 179.9, 300.0),
+    (89.0, 50.0, 400.0),
+    (-90.0, 0.0, 56.0),
+    (5.0, 3.0, 0.001),
+    (0.0, 0.0, 20_015.0),
+    (10.0, 10.0, 1112.0),
+]
 LONGITUDES = [-180.0, -179.5, -7.0, 0.0, 3.0, 5.0, 9.999, 10.0, 20.0, 180.0]
 LATITUDES = [-90.0, -89.5, -5.0, 0.0, 3.0, 5.0, 10.0, 10.001, 89.5, 90.0]
 SEPARATORS = [" ", " ", " ", " ", ", ", " @bob ", "\x1f", " &amp; ", " http://x.y/cat ", "-", "#", "\n"]
@@ -34,6 +43,7 @@ _leaf = st.one_of(
     st.sampled_from(STOP_WORDS),
     st.lists(st.sampled_from([*WORDS, *STOP_WORDS]), min_size=1, max_size=4).map(lambda terms: f'"{" ".join(terms)}"'),
     st.sampled_from(PLACES).map(lambda place: "within:" + ",".join(map(str, place))),
+    st.sampled_from(CIRCLES).map(lambda circle: "near:" + ",".join(map(str, circle))),
 )
 
 

@@ -16,5 +16,6 @@ class QueryLimits:
 
 
 QUERY_LIMITS = QueryLimits()
+MAX_CORNERS = 10_000  # of all rings of a region together; every post near it is held against each of them
 MAX_TEXT_BYTES = 1 << 20  # posts are short; a longer text is kept aside, not matched
 MAX_POSTS_A_BATCH = 250_000  # of a stream: about a second's work, next to which starting a batch is little

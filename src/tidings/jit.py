@@ -25,8 +25,18 @@ import numba
 from numba import types
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False, "_nrt": False}
-# Those that hold kernels.
-_ROOMS = ("receive", "partition.words", "partition.tags", "index", "place", "route", "match", "merge", "correlate")
+_ROOMS = (  # those that hold kernels
+    "receive",
+    "partition.words",
+    "partition.tags",
+    "partition.space",
+    "index",
+    "place",
+    "route",
+    "match",
+    "merge",
+    "correlate",
+)
 
 
 def _cache_folder() -> Path:

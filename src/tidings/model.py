@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-# A region is four degrees in this order, as in GeoJSON's bounding boxes.
+# A region is four degrees in this order, as in GeoJSON's bounding boxes; or polygons as one run of numbers: how many,
+# and for each how many rings, and for each how many positions, and for each its longitude and latitude.
 REGION_FIELDS = ("west", "south", "east", "north")
 REGION_TYPE = pa.list_(pa.float64())
 

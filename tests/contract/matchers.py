@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tidings.errors import QueryError
 from tidings.index.compile import GrowingVocabulary, compile_subscriptions
 from tidings.index.decompile import decompile
+from tidings.index.fold import fold_index
 from tidings.index.index import Index, LiveSegment
 from tidings.index.manifest import PlanRecord
 from tidings.index.publish import Learn, change_index, create_index, merge_index
@@ -20,12 +21,13 @@ from tidings.match.matcher import FlatMatcher, Matcher
 from tidings.match.scan import ScanPost, scan
 from tidings.match.trie import TrieMatcher, lexicographic
 from tidings.merge.once import Merger, hits_schema
+from tidings.partition.space.wanted import LearnSpace, learn_space
 from tidings.partition.words.asked import fit_texts
 from tidings.query.parse import parse
 from tidings.receive.receiver import Received, Receiver
 from tidings.receive.vocabulary import Vocabulary
+from tidings.route.area import open_router
 from tidings.route.blob import RoutedPosts, pack, routed_schema, unpack
-from tidings.route.router import Router
 
 Found = list[tuple[int, int]]  # (subscription, post), as often as it was reported
 Match = Callable[[Path, Sequence[str], Sequence[ScanPost], int], Found]
@@ -83,7 +85,33 @@ def partitioned(
 def learner(algorithm: str, posts: Sequence[ScanPost], matchers: int) -> Learn:
     """Learns from half of the posts, so that there are unknown words too; with so few words, many of them are hot."""
     texts = pa.array([post.text for post in posts[::2]], pa.string())
-    return lambda terms, conjunctions=None: fit_texts(algorithm, texts, terms, conjunctions, matchers)
+    return lambda terms, conjunctions: fit_texts(algorithm, texts, terms, conjunctions, matchers)
+
+
+def by_space(
+    folder: Path,
+    queries: Sequence[str],
+    posts: Sequence[ScanPost],
+    batch_size: int,
+    *,
+    algorithm: str,
+    workers: int,
+    merged: bool | None = None,
+) -> Found:
+    """Shared out by a space plan; with `merged`, after changes: left as they are, or merged."""
+    record, space = PlanRecord(algorithm, workers, 7), space_learner(algorithm, posts, workers)
+    if merged is None:
+        return match_index(create_index(folder, table(queries), record, space)[0], posts, batch_size)
+    index = fold_index(changed_index(folder, queries, record, space))
+    return match_index(merge_index(index) if merged else index, posts, batch_size)
+
+
+def space_learner(algorithm: str, posts: Sequence[ScanPost], workers: int) -> LearnSpace:
+    """Learns from half of the posts, so that there are unknown places and words too."""
+    some = posts[::2]
+    where = [[np.nan if place is None else place for place in (post.lon, post.lat)] for post in some]
+    texts = pa.array([post.text for post in some], pa.string())
+    return learn_space(algorithm, workers, lambda: (texts, np.array(where, np.float64).reshape(-1, 2)))
 
 
 def changed(
@@ -100,7 +128,13 @@ def changed(
     return match_index(merge_index(index) if merged else index, posts, batch_size)
 
 
-def changed_index(folder: Path, queries: Sequence[str], plan: PlanRecord | None, learn: Learn | None = None) -> Index:
+def changed_index(
+    folder: Path,
+    queries: Sequence[str],
+    plan: PlanRecord | None,
+    learn: Learn | None = None,
+    space: LearnSpace | None = None,
+) -> Index:
     """An index that came to hold these queries in three versions: some were added, some replaced, others removed."""
     kept, late, replaced = ([n for n in range(len(queries)) if n % 4 in rest] for rest in ((0, 2), (3,), (1,)))
     extra = [_EXTRA + number for number in kept]
@@ -109,7 +143,8 @@ def changed_index(folder: Path, queries: Sequence[str], plan: PlanRecord | None,
         *((number, _OLD_QUERY) for number in replaced),
         *((_EXTRA + number, queries[number]) for number in kept),
     ]
-    index, _ = create_index(folder, table([query for _, query in first], [number for number, _ in first]), plan, learn)
+    old = table([query for _, query in first], [number for number, _ in first])
+    index, _ = create_index(folder, old, plan, learn, space)
     half = len(extra) // 2
     added = table([queries[number] for number in late], late)
     index, _ = change_index(index, added, pa.array(extra[:half], pa.int64()))
@@ -169,7 +204,7 @@ def matched(
 
 def _routed(index: Index, shards: Sequence, batches: Iterator[Batch], merge: bool) -> Iterator[tuple[int, int]]:
     """Route, match on every matcher what reaches it, merge: as the Spark stages do, without Spark."""
-    router, merger = Router(index), Merger()
+    router, merger = open_router(index), Merger()
     schema = routed_schema(pa.int64(), index.manifest.terms, index.manifest.regions, with_places=True)
     for number, (first, batch, where) in enumerate(batches):
         shares = router.route(batch, where).shares
@@ -216,6 +251,16 @@ MATCHERS: Mapping[str, Match] = {
     "flat on 70 matchers, learned": partial(partitioned, matchers=70, algorithm="gfcl", placement="random"),
     "flat on 3 matchers, learned, after changes": partial(changed, plan=PlanRecord("salb", 3, 7, "lasp")),
     "flat on 5 matchers, learned, after a merge": partial(changed, plan=PlanRecord("salb+", 5, 7), merged=True),
+    "hybrid on 4 workers": partial(by_space, algorithm="hybrid", workers=4),
+    "hybrid on 70 workers": partial(by_space, algorithm="hybrid", workers=70),
+    "hybrid on 3 workers after changes": partial(by_space, algorithm="hybrid", workers=3, merged=False),
+    "hybrid on 5 workers after a merge": partial(by_space, algorithm="hybrid", workers=5, merged=True),
+    "grid on 3 workers": partial(by_space, algorithm="grid", workers=3),
+    "kd-tree on 4 workers after changes": partial(by_space, algorithm="kdtree", workers=4, merged=False),
+    "R-tree on 5 workers": partial(by_space, algorithm="rtree", workers=5),
+    "frequency on 3 workers after a merge": partial(by_space, algorithm="frequency", workers=3, merged=True),
+    "hypergraph on 3 workers": partial(by_space, algorithm="hypergraph", workers=3),
+    "metric on 4 workers": partial(by_space, algorithm="metric", workers=4),
     "trie": trie,
     "trie of segments after changes": trie_of_segments,
 }

@@ -68,8 +68,9 @@ def match(
         str,
         typer.Option(
             metavar="NAME|PLAN",
-            help="How words are shared out over matchers: salb+, salb, hash, gc, gfc, gfcl, gnfcl, or a file made by "
-            "[bold]tidings plan learn[/].",
+            help="How the index is shared out over matchers. By words: salb+, salb, hash, gc, gfc, gfcl, gnfcl, or a "
+            "file made by [bold]tidings plan learn[/]. By places: grid, kdtree, rtree. By both: hybrid, and its "
+            "contenders frequency, hypergraph, metric.",
         ),
     ] = "salb+",
     placement: Annotated[

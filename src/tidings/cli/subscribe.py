@@ -132,6 +132,10 @@ def _checked(
         if place in reasons:
             rejected.append(RejectedSubscription(line, row["id"], reasons[place]))
         else:
+            if row["region"] is not None and len(row["region"]) != 4:
+                reason = "a polygon cannot be stored yet; use its bounding box, or give the file to `tidings match`"
+                rejected.append(RejectedSubscription(line, row["id"], reason))
+                continue
             good.append(_accepted(row["query"] or "", row["owner"] or owner, row["region"]))
     return good, sorted(rejected, key=lambda one: one.line)
 

@@ -151,7 +151,10 @@ def _renamed(manifest: Manifest, entries: Mapping[str, str]) -> Manifest:
         for shard in manifest.shards
     )
     files = {here(path): record for path, record in manifest.files.items()}
-    return replace(manifest, layers=tuple(map(here, manifest.layers)), shards=shards, files=files)
+    plan = manifest.plan
+    if plan is not None:
+        plan = replace(plan, words=plan.words and here(plan.words), space=plan.space and here(plan.space))
+    return replace(manifest, layers=tuple(map(here, manifest.layers)), shards=shards, files=files, plan=plan)
 
 
 def _is_whole(entry: Path, group: Group) -> bool:

@@ -18,7 +18,8 @@ from tidings.config import QUERY_LIMITS
 from tidings.csr import take_rows
 from tidings.index.conjunctions import Conjunctions
 from tidings.index.program import ProgramWriter
-from tidings.query.normal import Conjunction, Query, Region
+from tidings.index.shape import areas
+from tidings.query.normal import Conjunction, Place, Query
 from tidings.query.rows import Refused, parse_rows
 from tidings.receive.receiver import Receiver
 from tidings.receive.vocabulary import Interner, LayeredVocabulary, PackedTerms
@@ -119,23 +120,21 @@ def _assemble(
     plain = np.flatnonzero(sizes)
     lengths = np.concatenate([sizes[plain], np.array([len(t) for t in other_terms], np.int64)])
     owners = np.concatenate([plain, np.array([row for row, _ in others], np.int64)])
-    anchors = [_anchor(conjunction, writer) for _, conjunction in others]
+    regions = writer.regions()
+    anchors = _anchors([conjunction for _, conjunction in others], writer, areas(regions).tolist())
     conjunctions = Conjunctions(
         terms=np.concatenate([terms, np.array([t for ts in other_terms for t in ts], np.uint32)]),
         starts=np.concatenate([np.zeros(1, np.uint64), np.cumsum(lengths).astype(np.uint64)]),
         owner=np.searchsorted(rows, owners).astype(np.uint32),
         program=np.concatenate([np.zeros(len(plain), np.uint32), np.array(programs, np.uint32)]),
         programs=list(writer.programs),
-        regions=writer.rectangles(),
+        regions=regions,
         anchor_region=np.concatenate([np.full(len(plain), -1), np.array(anchors, np.int64)]),
     )
     return Compiled(conjunctions, rows, tuple(refused))
 
 
-def _anchor(conjunction: Conjunction, writer: ProgramWriter) -> int:
-    """The smallest rectangle a conjunction requires, or -1: it leads to conjunctions that no word leads to."""
-    rectangles = [literal for literal in conjunction.required if isinstance(literal, Region)]
-    if not rectangles:
-        return -1
-    smallest = min(rectangles, key=lambda r: ((r.east - r.west) * (r.north - r.south), r.west, r.south))
-    return writer.regions[smallest]
+def _anchors(conjunctions: Sequence[Conjunction], writer: ProgramWriter, area: Sequence[float]) -> list[int]:
+    """For each the smallest region it requires, or -1: it leads to conjunctions that no word leads to."""
+    required = [[writer.region(r) for r in one.required if isinstance(r, Place)] for one in conjunctions]
+    return [min(regions, key=lambda r: (area[r], r), default=-1) for regions in required]

@@ -20,7 +20,8 @@ class Conjunctions:
     """What a segment is built from: conjunction i of subscription `owner[i]` needs ``terms[starts[i]:starts[i+1]]``.
 
     `program[i]` numbers the base program it needs besides (0: none), from 1 on in `programs`; `regions` are the
-    rectangles programs name; `anchor_region[i]` is the one a conjunction without terms is found by.
+    rows of the regions programs name (`shape.py`); `anchor_region[i]` is the one a conjunction without terms is found
+    by.
     """
 
     terms: Words
@@ -54,9 +55,32 @@ class Conjunctions:
             anchor_region=self.anchor_region[rows],
         )
 
+    def compacted(self) -> Conjunctions:
+        """The same conjunctions without the programs and regions that none of them uses."""
+        used = np.unique(self.program[self.program > 0])
+        programs = [self.programs[number - 1] for number in used.tolist()]
+        places = np.unique(np.array([place for program in programs for _, place in program.regions], np.int64))
+        is_shape = np.isnan(self.regions[places, 0])
+        heights = np.where(is_shape, self.regions[places, 2], 1).astype(np.int64)
+        ends = np.cumsum(heights)
+        rows = np.repeat(places - ends + heights, heights) + np.arange(int(heights.sum()))
+        moved = dict(zip(places.tolist(), (ends - heights).tolist(), strict=True))
+        anchors = np.array([moved.get(place, -1) for place in self.anchor_region.tolist()], np.int64)
+        return replace(
+            self,
+            program=np.where(self.program > 0, np.searchsorted(used, self.program) + 1, 0).astype(np.uint32),
+            programs=[program.renumbered(int, moved.__getitem__) for program in programs],
+            regions=self.regions[rows],
+            anchor_region=anchors,
+        )
+
     def by_owner(self) -> Conjunctions:
         """The same conjunctions with those of one owner standing together."""
         return self.select(np.argsort(self.owner, kind="stable"))
+
+    def renumbered_terms(self, new_number: Words) -> Conjunctions:
+        """The same conjunctions with the terms they are found by renumbered, not those of their programs."""
+        return replace(self, terms=new_number[self.terms])
 
     def renumbered(self, new_number: Words) -> Conjunctions:
         """The same conjunctions after the terms were renumbered."""

@@ -14,6 +14,7 @@ from tidings.index.conjunctions import Conjunctions
 from tidings.index.layout import INLINE_TERMS, TERM_MASK
 from tidings.index.program import BaseProgram
 from tidings.index.segment import Segment
+from tidings.index.shape import areas
 from tidings.jit import kernel, read, write
 
 _ONE = np.uint64(1)
@@ -46,6 +47,8 @@ def _terms(segment: Segment) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
     key = np.zeros(len(segment.second), np.uint32)
     keyed = np.repeat(segment.keys, _lengths(segment.key_start))
     key[: len(keyed)] = keyed
+    words = (segment.cell_keys & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    key[segment.cell_entries] = np.repeat(words, _lengths(segment.cell_start))
     more = np.zeros(len(key), np.uint32)
     more[segment.programmed] = segment.code[segment.program_start[:-1]] if len(segment.programmed) else 0
     more_from = np.zeros(len(key), np.uint64)
@@ -97,9 +100,9 @@ def _programs(segment: Segment) -> tuple[NDArray[np.uint32], list[BaseProgram]]:
 
 def _anchors(programs: Sequence[BaseProgram], regions: NDArray[np.float64]) -> NDArray[np.int64]:
     """For each program (0 is none) the smallest region it requires, or -1."""
-    areas = (regions[:, 2] - regions[:, 0]) * (regions[:, 3] - regions[:, 1])
+    area = areas(regions)
     required = [[number for negated, number in program.regions if not negated] for program in programs]
-    return np.array([-1, *(min(r, key=lambda n: (areas[n], n)) if r else -1 for r in required)], np.int64)
+    return np.array([-1, *(min(r, key=lambda n: (area[n], n)) if r else -1 for r in required)], np.int64)
 
 
 def _lengths(starts: NDArray[np.uint32]) -> NDArray[np.int64]:

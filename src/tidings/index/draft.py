@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidings.index import files
+from tidings.index.area import AreaLeads, share_by_area, space_plan
 from tidings.index.compile import GrowingVocabulary
 from tidings.index.conjunctions import Conjunctions
 from tidings.index.ids import find_ids
@@ -22,6 +23,7 @@ from tidings.index.manifest import Manifest, SegmentRecord, save_manifest
 from tidings.index.segment import build_segment
 from tidings.index.shard import Share, share_out
 from tidings.index.words import word_plan
+from tidings.partition.space.plan import SpacePlan, save_space_plan
 from tidings.partition.words.plan import LearnedPlan, save_plan
 from tidings.place.held import Held
 from tidings.receive.vocabulary import Vocabulary
@@ -38,8 +40,7 @@ class Draft:
     def add(self, conjunctions: Conjunctions, ids: pa.Array, vocabulary: GrowingVocabulary) -> None:
         """Write one segment for every shard that gets a conjunction."""
         shards = list(self.manifest.shards)
-        words = word_plan(self.folder, self.manifest.plan)
-        for share in share_out(conjunctions, self.manifest.plan, words, vocabulary.text_of, self._held):
+        for share in self._shares(conjunctions, vocabulary):
             record = self.save_segment(share, ids.take(pa.array(share.subscriptions)))
             shards[share.number] = (*shards[share.number], record)
             self.update(shared=self.manifest.shared or bool(share.shared.any()))
@@ -50,26 +51,41 @@ class Draft:
             subscriptions=self.manifest.subscriptions + len(ids),
         )
 
+    def _shares(self, conjunctions: Conjunctions, vocabulary: GrowingVocabulary) -> Iterator[Share]:
+        plan = self.manifest.plan
+        if plan is not None and plan.space:
+            return share_by_area(conjunctions, space_plan(self.folder / plan.space), vocabulary.text_of)
+        return share_out(conjunctions, plan, word_plan(self.folder, plan), vocabulary.text_of, self._held)
+
     def _held(self) -> Held:
         """The words that the subscriptions of each shard ask for, up to now."""
         records = [(number, record) for number, shard in enumerate(self.manifest.shards) for record in shard]
         words = ((number, files.load_array(self.folder / record.folder / "words.npy")) for number, record in records)
         return Held.of(words, self.manifest.terms, len(self.manifest.shards))
 
-    def save_plan(self, words: LearnedPlan) -> None:
-        """Write the plan of words beside the segments; from now on `plan` names it."""
+    def save_plan(self, plan: LearnedPlan | SpacePlan) -> None:
+        """Write the plan beside the segments; from now on `manifest.plan` names it."""
         assert self.manifest.plan is not None
         name = f"plan-{self.manifest.version:08d}-{uuid.uuid4().hex[:8]}"
         (self.folder / name).mkdir()
-        save_plan(words, self.folder / name / "words.parquet")
-        self.written.append(f"{name}/words.parquet")
-        self.update(plan=replace(self.manifest.plan, words=f"{name}/words.parquet"))
+        if isinstance(plan, SpacePlan):
+            file = f"{name}/space.parquet"
+            save_space_plan(plan, self.folder / file)
+            self.update(plan=replace(self.manifest.plan, space=file))
+        else:
+            file = f"{name}/words.parquet"
+            save_plan(plan, self.folder / file)
+            self.update(plan=replace(self.manifest.plan, words=file))
+        self.written.append(file)
 
     def save_segment(self, share: Share, ids: pa.Array) -> SegmentRecord:
         """Compile and write what one shard gets."""
         segment = build_segment(share.conjunctions, ids)
         leads = share.leads or Leads.of(share.conjunctions.select(np.zeros(0, np.intp)))
+        areas = share.areas or AreaLeads.nothing()
         extra: dict[str, NDArray[Any]] = {
+            "area_keys": areas.keys,
+            "area_free": areas.free,
             "leads": leads.leads,
             "companions": leads.companions,
             "wordless": leads.wordless,
@@ -128,7 +144,8 @@ class Draft:
         segments = [record for shard in self.manifest.shards for record in shard]
         folders = {record.folder for record in segments} | set(self.manifest.layers)
         folders |= {record.removed.split("/")[0] for record in segments if record.removed}
-        folders |= {self.manifest.plan.words.split("/")[0]} if self.manifest.plan else set()
+        plan = self.manifest.plan
+        folders |= {file.split("/")[0] for file in (plan.words, plan.space)} if plan else set()
         kept = {name: r for name, r in self.manifest.files.items() if name.split("/")[0] in folders}
         return kept | {name: files.FileRecord.of(self.folder / name) for name in self.written}
 

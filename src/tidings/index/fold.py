@@ -11,7 +11,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tidings.index.conjunctions import joined
+from tidings.index.area import AreaLeads, space_plan
+from tidings.index.conjunctions import Conjunctions, joined
 from tidings.index.decompile import decompile
 from tidings.index.draft import Draft
 from tidings.index.index import Index, LiveSegment
@@ -60,8 +61,14 @@ def _folded(index: Index, draft: Draft, number: int, count: int) -> tuple[Segmen
     leads = Leads.of(conjunctions, split) if routed else None
     words = needed_words(conjunctions) if routed else np.zeros(0, np.uint32)
     needed = (words, phrase_words(conjunctions), split)
-    share = Share(number, conjunctions, np.arange(len(ids)), leads, *needed, shared)
+    areas = _areas(index, conjunctions)
+    share = Share(number, conjunctions, np.arange(len(ids)), leads, *needed, shared, areas)
     return (*records[:-count], draft.save_segment(share, ids))
+
+
+def _areas(index: Index, conjunctions: Conjunctions) -> AreaLeads | None:
+    plan = index.manifest.plan
+    return AreaLeads.of(conjunctions, space_plan(index.folder / plan.space)) if plan and plan.space else None
 
 
 def _present(one: LiveSegment) -> NDArray[np.intp]:

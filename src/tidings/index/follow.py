@@ -110,7 +110,7 @@ class Follower:
         self._folder.mkdir(parents=True, exist_ok=True)
         position = self._store.position()  # read first: what comes in while we read is told again
         rows = _table(self._store.subscriptions())
-        learn = None if words is None else lambda terms, conjunctions=None: words
+        learn = None if words is None else lambda terms, conjunctions: words
         return rebuild_index(self._folder, version, rows, plan, position, learn)[0]
 
     def _last_plan_version(self) -> int:

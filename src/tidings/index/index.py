@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidings.index import files
+from tidings.index.area import AreaLeads
 from tidings.index.lead import Leads
 from tidings.index.manifest import Manifest, SegmentRecord, load_manifest, newest_version
 from tidings.index.segment import Segment
@@ -34,7 +35,8 @@ class LiveSegment:
     words: NDArray[np.uint32]  # all terms that matter to this segment; only partitioned indexes have them
     phrase_words: NDArray[np.uint32]  # the terms that stand in phrases
     split: NDArray[np.uint32]  # the terms that have several versions, each led to another matcher
-    shared: NDArray[np.uint8]  # 1 for each subscription that has conjunctions in other shards too
+    shared: NDArray[np.uint8]  # 1 for each subscription that may be found in other shards too
+    areas: AreaLeads  # what leads posts to this segment's shard by their place; only with a space plan
 
 
 class Index:
@@ -96,8 +98,10 @@ class Index:
             removed[files.load_array(self.folder / record.removed)] = 1
         names = ("leads", "companions", "wordless", "lead_counts")
         leads = Leads(*(files.load_array(folder / f"{name}.npy") for name in names))
-        extra = (files.load_array(folder / f"{name}.npy") for name in ("words", "phrase_words", "split", "shared"))
-        return LiveSegment(segment, removed, leads, *extra)
+        names = ("words", "phrase_words", "split", "shared")
+        words, phrase_words, split, shared = (files.load_array(folder / f"{name}.npy") for name in names)
+        areas = AreaLeads(*(files.load_array(folder / f"{name}.npy") for name in ("area_keys", "area_free")))
+        return LiveSegment(segment, removed, leads, words, phrase_words, split, shared, areas)
 
     def layer(self, name: str) -> Vocabulary:
         folder = self.folder / name

@@ -4,7 +4,8 @@ Terms are numbered by how often they occur, so the largest number of a conjuncti
 an *entry* in the list of its rarest word (`list_start`); `second` holds the second-rarest words of all entries one
 after another, `rest` the third and fourth. A word that is not there is term 0, which every post holds.
 Entries that need more than four words (negations, phrases, regions, more words) carry the top bit in ``rest[·, 1]``
-and have a *program* that is run once their words are there. Entries without any word come last and are found by region.
+and have a *program* that is run once their words are there. Entries that ask for a region come last; they are in no
+list of a word, but in lists of cells (`grid.py`).
 """
 
 from __future__ import annotations

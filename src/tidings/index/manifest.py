@@ -10,7 +10,7 @@ from tidings.errors import IndexDamaged
 from tidings.index.files import FileRecord, load_json, save_json
 
 FORMAT = "tidings-index"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,7 @@ class PlanRecord:
     seed: int
     placer: str = "rarest"
     words: str = ""  # the file that tells the matchers of words; they are hashed when there is none
+    space: str = ""  # the file that tells the matchers of places and words, where it is not words alone that decide
     version: int = 1  # grows with every plan that is learned while the index lives
     origin: str = ""  # what tells the plan file apart that it all began with, if there was one
 

@@ -1,7 +1,7 @@
 """Programs: what an entry demands of a post beyond its four rarest words.
 
 A program is a run of numbers: ``n, more terms…`` ``n, forbidden terms…`` ``n, (negated, length, terms…)…`` phrases
-``n, (negated, region number)…`` regions.
+``n, (negated, region number)…`` regions, each named by its first row (`shape.py`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import numpy as np
 from numba import types, uint8, uint32, uint64
 from numpy.typing import NDArray
 
+from tidings.index.shape import Row, inside, rows_of
 from tidings.jit import inlined, kernel, read, write
-from tidings.query.normal import Conjunction, Has, Phrase, Region
+from tidings.query.normal import Conjunction, Has, Literal, Phrase, Place
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
@@ -59,11 +60,12 @@ class BaseProgram:
 
 @dataclass
 class ProgramWriter:
-    """Collects programs, equal ones once, and the rectangles they name."""
+    """Collects programs, equal ones once, and the regions they name."""
 
     number: Callable[[str], int]
     programs: dict[BaseProgram, int] = field(default_factory=dict)
-    regions: dict[Region, int] = field(default_factory=dict)
+    _regions: dict[Literal, int] = field(default_factory=dict)
+    _rows: list[Row] = field(default_factory=list)
 
     def terms(self, conjunction: Conjunction) -> list[int]:
         """All terms a post must hold, those of phrases included."""
@@ -79,21 +81,28 @@ class ProgramWriter:
         """The number of the program a conjunction needs, from 1 on; 0 for none."""
         phrases = [(False, p) for p in conjunction.required if isinstance(p, Phrase)]
         phrases += [(True, p) for p in conjunction.forbidden if isinstance(p, Phrase)]
-        regions = [(False, r) for r in conjunction.required if isinstance(r, Region)]
-        regions += [(True, r) for r in conjunction.forbidden if isinstance(r, Region)]
+        regions = [(False, r) for r in conjunction.required if isinstance(r, Place)]
+        regions += [(True, r) for r in conjunction.forbidden if isinstance(r, Place)]
         forbidden = sorted(self.number(h.term) for h in conjunction.forbidden if isinstance(h, Has))
         if not phrases and not regions and not forbidden:
             return 0
         base = BaseProgram(
             tuple(forbidden),
             tuple(sorted((int(neg), tuple(self.number(t) for t in p.terms)) for neg, p in phrases)),
-            tuple(sorted((int(neg), self.regions.setdefault(r, len(self.regions))) for neg, r in regions)),
+            tuple(sorted((int(neg), self.region(r)) for neg, r in regions)),
         )
         return self.programs.setdefault(base, len(self.programs) + 1)
 
-    def rectangles(self) -> NDArray[np.float64]:
-        rows = [(r.west, r.south, r.east, r.north) for r in self.regions]
-        return np.array(rows, np.float64).reshape(-1, 4)
+    def region(self, place: Place) -> int:
+        """The number of a region: its first row."""
+        number = self._regions.setdefault(place, len(self._rows))
+        if number == len(self._rows):
+            self._rows += rows_of(place)
+        return number
+
+    def regions(self) -> NDArray[np.float64]:
+        """The rows of all regions."""
+        return np.array(self._rows, np.float64).reshape(-1, 4)
 
 
 @inlined
@@ -137,13 +146,10 @@ def run(code, at, regions, bitmap, terms, start, end, lon, lat):  # type: ignore
         if _holds_phrase(code, at + uint64(2), length, terms, start, end) == (code[at] != 0):
             return False
         at += uint64(2) + length
-    rectangles = uint64(code[at])
+    places = uint64(code[at])
     at += _ONE
-    for _ in range(rectangles):
-        corner = uint64(code[at + _ONE]) * uint64(4)
-        inside = regions[corner] <= lon and lon <= regions[corner + uint64(2)]
-        inside = inside and regions[corner + _ONE] <= lat and lat <= regions[corner + uint64(3)]
-        if inside == (code[at] != 0):
+    for _ in range(places):
+        if inside(regions, code[at + _ONE], lon, lat) == (code[at] != 0):
             return False
         at += uint64(2)
     return True

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -19,22 +18,23 @@ from tidings.index.decompile import decompile
 from tidings.index.draft import Draft
 from tidings.index.index import Index
 from tidings.index.manifest import Manifest, PlanRecord, SegmentRecord, versions
+from tidings.partition.space.plan import SpacePlan
 from tidings.partition.words.plan import LearnedPlan, WordPlan
 from tidings.query.rows import Refused
 
 Shards = tuple[tuple[SegmentRecord, ...], ...]
 
 
-class Learn(Protocol):
-    """Says which matchers are responsible for words, given the subscribed words and, if known, what asks for them."""
-
-    def __call__(self, terms: Sequence[bytes], conjunctions: Conjunctions | None = None) -> WordPlan:
-        """The words of conjunctions are numbered from 1 on, as terms are."""
-        ...
+Plan = WordPlan | SpacePlan
+Learn = Callable[[Sequence[bytes], Conjunctions], Plan]
+"""From the subscribed words, and from what asks for them (by their numbers, from 1 on), to a plan."""
 
 
 def create_index(
-    folder: Path, subscriptions: pa.Table, plan: PlanRecord | None = None, learn: Learn | None = None
+    folder: Path,
+    subscriptions: pa.Table,
+    plan: PlanRecord | None = None,
+    learn: Learn | None = None,
 ) -> tuple[Index, tuple[Refused, ...]]:
     """Compile subscriptions (`id`, `query`, maybe `region`) into version 1 of a new index."""
     if folder.is_dir() and versions(folder):
@@ -52,15 +52,15 @@ def rebuild_index(
 ) -> tuple[Index, tuple[Refused, ...]]:
     """Compile subscriptions into a version that takes over nothing from those before it.
 
-    `learn` gives the plan of words once it is known which words are subscribed; without it words are hashed.
+    `learn` gives the plan once it is known what is subscribed; without it words are hashed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     vocabulary = GrowingVocabulary()
     compiled = compile_subscriptions(subscriptions, vocabulary)
     ids = subscriptions.column("id").combine_chunks().take(pa.array(compiled.rows))
     terms = vocabulary.added.terms()
-    words = learn(terms, compiled.conjunctions) if learn is not None else None
-    merge = _base(folder, plan, compiled.conjunctions, ids, terms, position, words)
+    learned = learn(terms, compiled.conjunctions) if learn is not None else None
+    merge = _base(folder, plan, compiled.conjunctions, ids, terms, position, learned)
     return merge.publish(version), compiled.refused
 
 
@@ -103,18 +103,19 @@ def prepare_merge(index: Index) -> Prepared:
     """The slow part of `merge_index`."""
     plan = index.manifest.plan
     merged = _prepared(index, _subscribed(index), plan, None)
-    if plan is not None and plan.words:
-        merged.draft.update(files={plan.words: index.manifest.files[plan.words]})
+    if plan is not None and (file := plan.words or plan.space):
+        merged.draft.update(files={file: index.manifest.files[file]})
     return merged
 
 
 def prepare_relearned(index: Index, learn: Learn) -> Prepared:
     """As a merge, with all subscriptions placed by a plan that is learned now, for the words subscribed now."""
-    assert index.manifest.plan is not None
-    subscribed = _subscribed(index)
-    words = learn(index.vocabulary.terms(), subscribed[0] if subscribed else None)
-    plan = replace(index.manifest.plan, algorithm=words.algorithm, words="", version=index.manifest.plan.version + 1)
-    return _prepared(index, subscribed, plan, words)
+    plan, subscribed = index.manifest.plan, _subscribed(index)
+    if plan is None or subscribed is None:
+        return prepare_merge(index)
+    learned = learn(index.vocabulary.terms(), subscribed[0])
+    plan = replace(plan, algorithm=learned.algorithm, words="", version=plan.version + 1)
+    return _prepared(index, subscribed, plan, learned)
 
 
 def _subscribed(index: Index) -> tuple[Conjunctions, pa.Array] | None:
@@ -125,12 +126,12 @@ def _subscribed(index: Index) -> tuple[Conjunctions, pa.Array] | None:
 
 
 def _prepared(
-    index: Index, subscribed: tuple[Conjunctions, pa.Array] | None, plan: PlanRecord | None, words: WordPlan | None
+    index: Index, subscribed: tuple[Conjunctions, pa.Array] | None, plan: PlanRecord | None, learned: Plan | None
 ) -> Prepared:
     """The subscriptions of an index compiled again."""
     if subscribed is None:
         return Prepared(Draft(index.folder, index.manifest), GrowingVocabulary())
-    return _base(index.folder, plan, *subscribed, index.vocabulary.terms(), index.manifest.position, words)
+    return _base(index.folder, plan, *subscribed, index.vocabulary.terms(), index.manifest.position, learned)
 
 
 def _base(
@@ -140,7 +141,7 @@ def _base(
     ids: pa.Array,
     terms: Sequence[bytes],
     position: int,
-    words: WordPlan | None = None,
+    learned: Plan | None = None,
 ) -> Prepared:
     """Number the terms by frequency and write everything as base segments."""
     new_number, kept = by_frequency(conjunctions, len(terms))
@@ -149,8 +150,8 @@ def _base(
     shards: Shards = tuple(() for _ in range(plan.matchers if plan else 1))
     id_schema = pa.schema([("id", ids.type)]).serialize().to_pybytes().hex()
     draft = Draft(folder, Manifest(0, id_schema, 0, False, False, False, 0, (), shards, plan, {}, position))
-    if isinstance(words, LearnedPlan):
-        draft.save_plan(words)
+    if isinstance(learned, LearnedPlan | SpacePlan):
+        draft.save_plan(learned)
     draft.add(conjunctions.renumbered(new_number).by_owner(), ids, vocabulary)
     return Prepared(draft, vocabulary)
 

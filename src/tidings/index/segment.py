@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from tidings.index import layout
 from tidings.index.conjunctions import Conjunctions
-from tidings.index.grid import build_grid
+from tidings.index.grid import Lists, build_lists, cells_of
 from tidings.index.ids import id_order
 from tidings.index.program import write_programs
+from tidings.index.shape import boxes_of
 
 Words = NDArray[np.uint32]
 
@@ -30,7 +31,8 @@ class Segment:
     programmed: Words  # the entries that have a program, ascending
     program_start: NDArray[np.uint64]
     code: Words
-    regions: NDArray[np.float64]  # four numbers a rectangle
+    regions: NDArray[np.float64]  # rows of four, as shape.py says
+    cell_keys: NDArray[np.uint64]  # the lists of cells and words, as grid.py says
     cell_start: Words
     cell_entries: Words
     holder_start: Words  # who holds an entry: holders[holder_start[e]:holder_start[e+1]]
@@ -70,6 +72,8 @@ def build_segment(conjunctions: Conjunctions, ids: pa.Array) -> Segment:
     entry_of, chosen = _distinct(terms, starts, ends, program)
     keys = np.empty(len(chosen), np.uint64)
     layout.sort_keys(terms, starts, ends, chosen, keys)
+    located = _Located.of(conjunctions, chosen, keys)
+    keys[located.entries] = located.ranks()
     order = np.argsort(keys, kind="stable")
     chosen, keys = chosen[order], keys[order]
     second, rest = np.empty(len(chosen), np.uint32), np.empty((len(chosen), 2), np.uint32)
@@ -78,7 +82,7 @@ def build_segment(conjunctions: Conjunctions, ids: pa.Array) -> Segment:
     place[order] = np.arange(len(chosen), dtype=np.uint32)
     key_words, key_start = _lists(keys)
     programmed, program_start, code = _programs(conjunctions, terms, starts, ends, chosen, program)
-    cell_start, cell_entries = _grid(conjunctions, keys, chosen)
+    cells = located.lists(place)
     holder_start, holders, repeated = _holders(place[entry_of], conjunctions.owner, len(chosen), len(ids))
     id_hash, id_place = id_order(ids)
     return Segment(
@@ -90,8 +94,9 @@ def build_segment(conjunctions: Conjunctions, ids: pa.Array) -> Segment:
         program_start=program_start,
         code=code,
         regions=conjunctions.regions.ravel(),
-        cell_start=cell_start,
-        cell_entries=cell_entries,
+        cell_keys=cells.keys,
+        cell_start=cells.starts,
+        cell_entries=cells.entries,
         holder_start=holder_start,
         holders=holders,
         repeated=repeated,
@@ -151,10 +156,35 @@ def _programs(
     return programmed, program_start, code
 
 
-def _grid(conjunctions: Conjunctions, keys: NDArray[np.uint64], chosen: Words) -> tuple[Words, Words]:
-    wordless = np.flatnonzero(keys >> np.uint64(32) == 0xFFFFFFFF).astype(np.uint32)
-    rectangles = conjunctions.regions[conjunctions.anchor_region[chosen[wordless]]]
-    return build_grid(rectangles, wordless)
+@dataclass(frozen=True, slots=True)
+class _Located:
+    """The entries that ask for a region, and (cell, which of these entries, its rarest word or 0) side by side."""
+
+    entries: NDArray[np.intp]
+    cells: NDArray[np.int64]
+    which: NDArray[np.intp]
+    words: Words
+
+    @classmethod
+    def of(cls, conjunctions: Conjunctions, chosen: Words, keys: NDArray[np.uint64]) -> _Located:
+        anchors = conjunctions.anchor_region[chosen]
+        entries = np.flatnonzero(anchors >= 0)
+        boxes, part_of = boxes_of(conjunctions.regions, anchors[entries])
+        cells, which = cells_of(boxes, part_of, len(entries))
+        words = (keys[entries] >> np.uint64(32)).astype(np.uint32)
+        return cls(entries, cells, which, np.where(words == 0xFFFFFFFF, np.uint32(0), words)[which])
+
+    def ranks(self) -> NDArray[np.uint64]:
+        """Sort keys behind those of all words: entries of a cell and word together, so that lists read in a line."""
+        first = np.full(len(self.entries), np.iinfo(np.int64).max)
+        np.minimum.at(first, self.which, self.cells << 32 | self.words)
+        ranks = np.empty(len(first), np.uint64)
+        ranks[np.argsort(first, kind="stable")] = np.arange(len(first), dtype=np.uint64)
+        return np.uint64(0xFFFFFFFF << 32) | ranks
+
+    def lists(self, place: Words) -> Lists:
+        """The lists, once it is known where each entry comes to stand."""
+        return build_lists(self.cells, self.words, place[self.entries[self.which]])
 
 
 def _holders(entry: Words, owner: Words, entries: int, subscriptions: int) -> tuple[Words, Words, NDArray[np.uint8]]:

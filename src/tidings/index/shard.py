@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from tidings.partition.words.plan import WordPlan
 from tidings.partition.words.versions import Versions
 from tidings.place.held import Ask
 from tidings.place.placer import placer
+
+if TYPE_CHECKING:
+    from tidings.index.area import AreaLeads
 
 _NONE = np.zeros(0, np.uint32)
 
@@ -31,6 +35,7 @@ class Share:
     phrase_words: NDArray[np.uint32]  # those that stand in phrases
     split: NDArray[np.uint32]  # those that are hot and have several versions
     shared: NDArray[np.uint8]
+    areas: AreaLeads | None = None  # what leads posts to the shard by their place; None where words alone do
 
 
 def share_out(

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tidings.index.area import AreaLeads
 from tidings.index.index import Index, LiveSegment
 from tidings.index.manifest import Manifest, PlanRecord, SegmentRecord
 from tidings.index.segment import build_segment
@@ -42,7 +43,7 @@ class HeldIndex(Index):
         shares = share_out(subscribed.conjunctions, record, plan, subscribed.text_of, lambda: nothing)
         for share in shares:
             segment = build_segment(share.conjunctions, pa.array(share.subscriptions))
-            extra = (share.words, share.phrase_words, share.split, share.shared)
+            extra = (share.words, share.phrase_words, share.split, share.shared, AreaLeads.nothing())
             assert share.leads is not None
             self._shards[share.number].append(LiveSegment(segment, _NONE, share.leads, *extra))
         records = tuple(tuple(SegmentRecord("", None, len(live.segment)) for live in held) for held in self._shards)

@@ -8,9 +8,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tidings.index.grid import locate
+from tidings.index.grid import SIZES, cells_at, hash_table
 from tidings.index.segment import Segment
-from tidings.match import flat
+from tidings.match import cells, flat
 from tidings.receive.receiver import Received
 
 _NOTHING_REMOVED = np.zeros(0, np.uint8)
@@ -45,14 +45,17 @@ class FlatMatcher:
         self._list_start = segment.list_start(term_count)
         self._bitmap = np.zeros(term_count // 8 + 1, np.uint8)
         self._pairs = np.empty((_FIRST_ROOM, 2), np.uint32)
+        self._located = np.empty((_FIRST_ROOM if len(segment.cell_keys) else 1, 2), np.uint32)
         self._hits = np.empty((2, _FIRST_ROOM), np.uint32)
         self._seen = np.zeros(len(segment) if segment.repeated.any() else 0, np.uint32)
         self._epoch = 0
+        self._leading = cells.leading_words(segment.cell_keys, term_count)
+        self._cell_table = hash_table(segment.cell_keys)
 
     def match(self, received: Received, positions: NDArray[np.float64]) -> Hits:
         pairs = self._find(received)
-        if len(self._segment.cell_start):
-            pairs = _in_post_order(pairs, self._locate(positions))
+        if len(self._segment.cell_keys):
+            pairs = _in_post_order(pairs, self._locate(received, positions))
         if len(self._segment.programmed):
             pairs = self._verify(pairs, received, positions)
         return Hits(*self._report(pairs))
@@ -65,13 +68,16 @@ class FlatMatcher:
             self._pairs = _doubled(self._pairs)
         return self._pairs[: int(state[flat.USED])]
 
-    def _locate(self, positions: NDArray[np.float64]) -> NDArray[np.uint32]:
-        s, found = self._segment, np.empty((_FIRST_ROOM, 2), np.uint32)
-        count = locate(positions.ravel(), s.cell_start, s.cell_entries, found)
-        if count > len(found):
-            found = np.empty((count, 2), np.uint32)
-            locate(positions.ravel(), s.cell_start, s.cell_entries, found)
-        return found[:count]
+    def _locate(self, received: Received, positions: NDArray[np.float64]) -> NDArray[np.uint32]:
+        s, state = self._segment, np.zeros(flat.STATE_SIZE, np.uint64)
+        where = np.empty((len(received), SIZES), np.uint64)
+        cells_at(positions.ravel(), where)
+        posts = (received.terms, received.bounds, where)
+        lists = (self._leading, self._cell_table, s.cell_keys, s.cell_start, s.cell_entries, s.second, s.rest)
+        listed = flat.room_for_words(received.bounds)
+        while not cells.locate(*posts, *lists, self._bitmap, listed, self._located, state):
+            self._located = _doubled(self._located)
+        return self._located[: int(state[flat.USED])]
 
     def _verify(
         self, pairs: NDArray[np.uint32], received: Received, positions: NDArray[np.float64]
@@ -106,5 +112,7 @@ def _doubled(buffer: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 def _in_post_order(found: NDArray[np.uint32], located: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    if not len(found):
+        return located
     pairs = np.concatenate([found, located])
     return np.ascontiguousarray(pairs[np.argsort(pairs[:, 0], kind="stable")])

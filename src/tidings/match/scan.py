@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import isnan
 from typing import NamedTuple
 
-from tidings.query.normal import Conjunction, Has, Literal, Phrase, Query, Region
+from tidings.query.normal import Conjunction, Has, Literal, Phrase, Query
+from tidings.query.place import lies_in
 from tidings.receive.clean import CleanText, clean
 
 
@@ -52,17 +52,11 @@ def literal_holds(literal: Literal, post: CleanText, lat: float | None = None, l
             return term in post.terms
         case Phrase(terms):
             return find_phrase(terms, post.sequence) is not None
-        case Region():
-            return _lies_in(literal, lat, lon)
+        case _:
+            return lies_in(literal, lat, lon)
 
 
 def find_phrase(terms: tuple[str, ...], sequence: tuple[str | None, ...]) -> int | None:
     """Where the terms first stand side by side in the sequence; None when they nowhere do."""
     starts = range(len(sequence) - len(terms) + 1)
     return next((at for at in starts if sequence[at : at + len(terms)] == terms), None)
-
-
-def _lies_in(region: Region, lat: float | None, lon: float | None) -> bool:
-    if lat is None or lon is None or isnan(lat) or isnan(lon):
-        return False
-    return region.west <= lon <= region.east and region.south <= lat <= region.north

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tidings.index.conjunctions import Conjunctions
 from tidings.index.program import BaseProgram
+from tidings.index.shape import lies_inside
 from tidings.match.matcher import Hits
 from tidings.receive.receiver import Received
 
@@ -40,7 +41,7 @@ class TrieMatcher:
     def __init__(self, conjunctions: Conjunctions, rank: Sequence[int] | None = None) -> None:
         """`rank[term]` says in which order the words of a conjunction are put in: by term number unless given."""
         self._root = _Node()
-        self._regions = conjunctions.regions.tolist()
+        self._regions = conjunctions.regions.ravel()
         order = None if rank is None else rank.__getitem__
         terms, starts = conjunctions.terms.tolist(), conjunctions.starts.tolist()
         programs = [None, *conjunctions.programs]
@@ -81,7 +82,9 @@ class TrieMatcher:
         return (
             post.words.isdisjoint(program.forbidden)
             and all(_holds_phrase(terms, post.sequence) != negated for negated, terms in program.phrases)
-            and all(_lies_in(self._regions[region], post) != negated for negated, region in program.regions)
+            and all(
+                lies_inside(self._regions, region, post.lon, post.lat) != negated for negated, region in program.regions
+            )
         )
 
 
@@ -97,8 +100,3 @@ def _holds_phrase(terms: Sequence[int], sequence: Sequence[int]) -> bool:
     """Whether the terms stand next to each other in the sequence."""
     wanted = list(terms)
     return any(sequence[at : at + len(wanted)] == wanted for at in range(len(sequence) - len(wanted) + 1))
-
-
-def _lies_in(region: Sequence[float], post: _Post) -> bool:
-    west, south, east, north = region
-    return west <= post.lon <= east and south <= post.lat <= north

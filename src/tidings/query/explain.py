@@ -9,7 +9,7 @@ from typing import Any
 from tidings.config import QUERY_LIMITS
 from tidings.match.scan import literal_holds
 from tidings.query.expand import cost
-from tidings.query.normal import Conjunction, Has, Literal, Phrase, Region
+from tidings.query.normal import Circle, Conjunction, Has, Literal, Phrase, Place, Polygons, Region
 from tidings.query.parse import parse, read
 from tidings.query.tree import leaves
 from tidings.receive.clean import CleanText, Token, clean, decode_entities, is_stop, tokens
@@ -109,7 +109,7 @@ class _Post:
 
 def explain(
     text: str,
-    region: Region | None = None,
+    region: Place | None = None,
     post_text: str | None = None,
     lat: float | None = None,
     lon: float | None = None,
@@ -150,7 +150,16 @@ def readable(literal: Literal) -> str:
         case Phrase(terms):
             return '"' + " ".join(term.removeprefix(".") for term in terms) + '"'
         case Region(west, south, east, north):
-            return "within:" + ",".join(repr(side).removesuffix(".0") for side in (west, south, east, north))
+            return "within:" + _numbers(west, south, east, north)
+        case Circle(lat, lon, radius_km):
+            return "near:" + _numbers(lat, lon, radius_km)
+        case Polygons(shapes):
+            several = "a polygon" if len(shapes) == 1 else f"{len(shapes)} polygons"
+            return f"within:({several} of {literal.corners:,} corners)"
+
+
+def _numbers(*numbers: float) -> str:
+    return ",".join(repr(number).removesuffix(".0") for number in numbers)
 
 
 def _terms(literal: Literal) -> tuple[str, ...]:
@@ -183,7 +192,7 @@ def _literal(literal: Literal, is_forbidden: bool, post: _Post | None) -> Litera
     if post is None:
         return LiteralExplanation(readable(literal), is_forbidden)
     is_satisfied = literal_holds(literal, post.clean, post.lat, post.lon) != is_forbidden
-    if isinstance(literal, Region):
+    if isinstance(literal, Place):
         where = None if post.lat is None or post.lon is None else f"latitude {post.lat:g}, longitude {post.lon:g}"
         return LiteralExplanation(readable(literal), is_forbidden, is_satisfied, where)
     span = _span(literal, post.words)
@@ -207,7 +216,9 @@ def _span(literal: Has | Phrase, words: list[Token]) -> tuple[int, int] | None:
 def _literal_line(literal: LiteralExplanation) -> str:
     mark = "yes" if literal.is_satisfied else "no "
     if literal.start is None:
-        where = literal.found or ("no position" if literal.literal.startswith("within:") else "not in the text")
+        where = literal.found or (
+            "no position" if literal.literal.startswith(("within:", "near:")) else "not in the text"
+        )
     else:
         where = f"“{literal.found}” at character {literal.start + 1}"
     return f"{mark} {_sign(literal)}: {where}"

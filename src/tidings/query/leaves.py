@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tidings.errors import QueryError
 from tidings.query.lexer import Symbol, kind_of, visible
 from tidings.query.normal import Has, Ignored, Phrase
-from tidings.query.region import PREFIX, within
+from tidings.query.region import typed_place
 from tidings.query.tree import Leaf
 from tidings.receive import characters as c
 from tidings.receive.clean import MAX_TOKEN_BYTES, Token, decode_entities, is_stop, tokens
@@ -62,8 +62,8 @@ class _Piece:
 def read_word(symbol: Symbol) -> Read:
     """The leaves of a bare word: words, hashtags, a region; characters of a script without spaces as a phrase."""
     word = visible(symbol.content)
-    if word[: len(PREFIX)].lower() == PREFIX:
-        return Read([Leaf(within(word, symbol.start), symbol.start, symbol.end)])
+    if (place := typed_place(word, symbol.start)) is not None:
+        return Read([Leaf(place, symbol.start, symbol.end)])
     piece = _Piece(symbol.content, symbol.start)
     if piece.is_one_word:
         return _add(Read(), piece, piece.tokens)

@@ -29,7 +29,31 @@ class Region:
     north: float
 
 
-Literal = Has | Phrase | Region
+@dataclass(frozen=True, slots=True)
+class Circle:
+    """The post has a position no farther than `radius_km` from this one, along the surface of the Earth."""
+
+    lat: float
+    lon: float
+    radius_km: float
+
+
+Ring = tuple[tuple[float, float], ...]  # longitude and latitude of its corners; the last is the first
+
+
+@dataclass(frozen=True, slots=True)
+class Polygons:
+    """The post has a position in one of these polygons, borders included; rings behind the first are holes."""
+
+    polygons: tuple[tuple[Ring, ...], ...]
+
+    @property
+    def corners(self) -> int:
+        return sum(len(ring) - 1 for polygon in self.polygons for ring in polygon)
+
+
+Place = Region | Circle | Polygons
+Literal = Has | Phrase | Region | Circle | Polygons
 
 
 @dataclass(frozen=True, slots=True)

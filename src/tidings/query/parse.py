@@ -16,13 +16,13 @@ from tidings.errors import QueryError
 from tidings.query.expand import normal_form
 from tidings.query.leaves import read_phrase, read_word
 from tidings.query.lexer import Kind, symbols
-from tidings.query.normal import Ignored, Query, Region
+from tidings.query.normal import Ignored, Place, Query
+from tidings.query.region import checked
 from tidings.query.region import region as region
 from tidings.query.tree import Leaf, Not, Tree, all_of, any_of
 from tidings.receive.characters import FIELD_BREAK
 
 _ENDS = (Kind.END, Kind.CLOSE, Kind.OR)  # what no factor starts with
-_checked = region  # the parameter of the same name hides it below
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,13 @@ class Reading:
     depth: int
 
 
-def parse(text: str, region: Region | None = None, limits: QueryLimits = QUERY_LIMITS) -> Query:
+def parse(text: str, region: Place | None = None, limits: QueryLimits = QUERY_LIMITS) -> Query:
     """The query as it is understood; `region` is required besides. QueryError, and nothing else, when refused."""
     reading = read(text, region, limits)
     return Query(text, normal_form(reading.tree, limits), reading.ignored, reading.leaves, reading.depth)
 
 
-def read(text: str, region: Region | None = None, limits: QueryLimits = QUERY_LIMITS) -> Reading:
+def read(text: str, region: Place | None = None, limits: QueryLimits = QUERY_LIMITS) -> Reading:
     """The tree of the query, `region` last; QueryError when the text breaks a rule or holds nothing to search for."""
     if not isinstance(text, str):
         raise QueryError("A query is text; this is not.", 0)
@@ -50,14 +50,10 @@ def read(text: str, region: Region | None = None, limits: QueryLimits = QUERY_LI
     parser = _Parser(text.replace(FIELD_BREAK, " "), limits)
     typed = parser.query()
     if region is not None:
-        typed = all_of([*([typed] if typed else []), parser.leaf(_region_leaf(region, len(text)))])
+        typed = all_of([*([typed] if typed else []), parser.leaf(Leaf(checked(region), len(text), len(text)))])
     if typed is None:
         raise _nothing(parser.ignored)
     return Reading(typed, tuple(parser.ignored), parser.leaves, parser.deepest)
-
-
-def _region_leaf(region: Region, at: int) -> Leaf:
-    return Leaf(_checked(region.west, region.south, region.east, region.north), at, at)
 
 
 def _nothing(ignored: list[Ignored]) -> QueryError:

@@ -10,8 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidings.errors import QueryError
-from tidings.query.normal import Query, Region
+from tidings.query.normal import Place, Query
 from tidings.query.parse import parse, region
+from tidings.query.polygon import from_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,9 @@ def parse_rows(
     return parsed, refused
 
 
-def _region_of(value: object) -> Region | None:
+def _region_of(value: object) -> Place | None:
     if value is None:
         return None
-    if not isinstance(value, list) or len(value) != 4 or any(number is None for number in value):
+    if not isinstance(value, list) or len(value) < 4 or any(number is None for number in value):
         raise QueryError("a region needs four numbers: west, south, east, north")
-    return region(*value)
+    return region(*value) if len(value) == 4 else from_numbers(value)

@@ -37,7 +37,8 @@ def from_table(
 
     A column that is missing or of a wrong type raises InputError. A row without an id, with an id seen before, with
     neither query nor region, or with a region that is not four numbers is rejected by its line (by default its row,
-    counted from 1). ``region`` may be a list, a struct of west, south, east and north, or the text "w,s,e,n".
+    counted from 1). ``region`` may be a list, a struct of west, south, east and north, the text "w,s,e,n", or
+    GeoJSON polygons.
     """
     bad: Reject = {}
     columns = [_id_column(table, bad), *_text_columns(table, bad), _region_column(table, bad)]
@@ -92,8 +93,13 @@ def _region_column(table: pa.Table, bad: Reject) -> pa.ChunkedArray:
         return column.cast(REGION_TYPE)
     if _is_list_of_numbers(column.type) and _all_four_finite(column):
         return column.cast(REGION_TYPE)
-    if pt.is_struct(column.type) and not set(REGION_FIELDS) <= {field.name for field in column.type}:
-        raise InputError(f"The column `region` of the subscriptions must have the fields {', '.join(REGION_FIELDS)}.")
+    if pt.is_struct(column.type):
+        names = {field.name for field in column.type}
+        if not (set(REGION_FIELDS) <= names or {"type", "coordinates"} <= names):
+            raise InputError(
+                f"The column `region` of the subscriptions must have the fields {', '.join(REGION_FIELDS)}, "
+                "or type and coordinates as GeoJSON has."
+            )
     return _row_by_row(column, parse_region, REGION_TYPE, None, bad)
 
 

@@ -9,7 +9,7 @@ from numba import float64, types, uint8, uint32, uint64
 from numpy.typing import NDArray
 
 from tidings.index import lead
-from tidings.index.grid import CELLS, EVERYWHERE, cell_at, on_globe
+from tidings.index.grid import CELLS, cell_at, degree_cells, on_globe
 from tidings.index.index import Index, LiveSegment
 from tidings.index.lead import WORDS, bit_of, place_of, word_of
 from tidings.jit import inlined, kernel, read, write
@@ -70,12 +70,14 @@ class Router:
         self._worth[live.leads.leads] += live.leads.counts
         self._companions[live.leads.leads] |= live.leads.companions
         self._always[matcher] |= live.leads.wordless[0]
-        if len(live.segment.cell_start):
-            self._lead_cells(np.flatnonzero(np.diff(live.segment.cell_start)), matcher)
+        keys = live.segment.cell_keys
+        wordless = keys[keys & np.uint64(0xFFFFFFFF) == 0] >> np.uint64(32)
+        if len(wordless):
+            self._lead_cells(degree_cells(wordless), matcher)
 
-    def _lead_cells(self, cells: NDArray[np.intp], matcher: int) -> None:
+    def _lead_cells(self, cells: NDArray[np.int64], matcher: int) -> None:
         if not len(self._of_cell):
-            self._of_cell = np.zeros((CELLS + 1, self._width), np.uint64)
+            self._of_cell = np.zeros((CELLS, self._width), np.uint64)
         self._lead(self._of_cell, cells, matcher)
 
     @staticmethod
@@ -89,7 +91,7 @@ class Router:
         active = np.empty(len(received.terms), np.uint32)
         leads = (self._of_term, self._is_split, self._of_cell, self._companions)
         _route(*posts, positions.ravel(), *leads, active, bits)
-        spread = np.bincount(np.bitwise_count(bits).sum(axis=1, dtype=np.int64), minlength=self.matchers + 1)
+        spread = spread_of(bits, self.matchers)
         withheld = self._withhold(shed, active, received.bounds, bits) if shed.is_on else None
         room = np.zeros((2, self.matchers + 1), np.uint64)
         _count_room(received.bounds, bits, room)
@@ -121,6 +123,11 @@ class Router:
         (first, base), (last, end) = places[:, matcher].tolist(), ends[:, matcher].tolist()
         starts = np.concatenate([np.zeros(1, np.uint32), dealt[1, first:last] - np.uint32(base)])
         return Share(matcher, dealt[0, first:last], terms[base:end], starts)
+
+
+def spread_of(bits: NDArray[np.uint64], matchers: int) -> NDArray[np.int64]:
+    """How many posts go to 0, 1, 2, … matchers."""
+    return np.bincount(np.bitwise_count(bits).sum(axis=1, dtype=np.int64), minlength=matchers + 1)
 
 
 @inlined
@@ -205,7 +212,7 @@ def _route(terms, bounds, positions, of_term, is_split, of_cell, companions, act
         if of_cell.shape[0] > 0 and on_globe(lon, lat):
             cell = cell_at(lon, lat)
             for word in range(width):
-                bits[post, word] |= of_cell[cell, word] | of_cell[uint64(EVERYWHERE), word]
+                bits[post, word] |= of_cell[cell, word]
 
 
 @kernel(types.void, read(uint32, 2), read(uint64, 2), write(uint64, 2))

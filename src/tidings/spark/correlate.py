@@ -24,11 +24,12 @@ from tidings.correlate.posts import TaggedPosts
 from tidings.correlate.settings import Settings
 from tidings.correlate.tracker import Reports
 from tidings.errors import InputError
+from tidings.model import CORRUPT
 from tidings.partition.tags.learn import merge
 from tidings.partition.tags.plan import TagPlan
 from tidings.partition.tags.sets import TagSets
 from tidings.spark import correlate_stages as stages
-from tidings.spark.posts import CORRUPT, tag_list
+from tidings.spark.posts import tag_list
 
 _TOLD = pa.schema([("calculator", pa.int32()), ("plan", pa.int32()), ("part", pa.int32()), ("blob", pa.binary())])
 _PARTED = pa.schema([("partitioner", pa.int32()), ("blob", pa.binary())])

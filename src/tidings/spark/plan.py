@@ -14,6 +14,8 @@ from tidings.errors import InputError
 from tidings.index.index import Index
 from tidings.index.manifest import PlanRecord
 from tidings.index.publish import create_index
+from tidings.partition.space.learn import SPACE_PARTITIONERS
+from tidings.partition.space.wanted import Located, learn_space
 from tidings.partition.words.wanted import WantedPlan
 from tidings.query.rows import Refused
 
@@ -37,13 +39,14 @@ def plan_index(
     plan: str,
     wanted: WantedPlan,
     sample: Callable[[], pa.Array],
+    located: Callable[[], Located],
     limit_bytes: int | None = None,
 ) -> PlannedIndex:
     """Build the index that a plan needs. `auto` is replicated while the index fits beside everything else."""
     if plan not in PLANS:
         raise InputError(f"There is no plan called {plan!r}; choose one of: {', '.join(PLANS)}.")
     if plan == "partitioned":
-        return _shared_out(folder, subscriptions, wanted, sample, "asked for")
+        return _shared_out(folder, subscriptions, wanted, sample, located, "asked for")
     index, refused = create_index(folder, subscriptions)
     size, limit = index.size_bytes, limit_bytes if limit_bytes is not None else _limit_bytes()
     if plan == "replicated":
@@ -53,7 +56,7 @@ def plan_index(
         return PlannedIndex(index, "replicated", why, refused)
     shutil.rmtree(folder)
     why = f"the index takes {size / 1e6:,.1f} MB, more than a worker should map (limit {limit / 1e6:,.0f} MB)"
-    return _shared_out(folder, subscriptions, wanted, sample, why)
+    return _shared_out(folder, subscriptions, wanted, sample, located, why)
 
 
 def plan_record(wanted: WantedPlan) -> PlanRecord:
@@ -67,9 +70,20 @@ def fits(index: Index) -> bool:
 
 
 def _shared_out(
-    folder: Path, subscriptions: pa.Table, wanted: WantedPlan, sample: Callable[[], pa.Array], why: str
+    folder: Path,
+    subscriptions: pa.Table,
+    wanted: WantedPlan,
+    sample: Callable[[], pa.Array],
+    located: Callable[[], Located],
+    why: str,
 ) -> PlannedIndex:
-    index, refused = create_index(folder, subscriptions, plan_record(wanted), wanted.learn(sample))
+    record = plan_record(wanted)
+    if wanted.partitioner in SPACE_PARTITIONERS:
+        space = learn_space(wanted.partitioner, wanted.matchers, located)
+        index, refused = create_index(folder, subscriptions, record, space)
+        how = f"{wanted.matchers} matchers, places and words by {wanted.partitioner}"
+        return PlannedIndex(index, "partitioned", f"{why}, with {how}", refused)
+    index, refused = create_index(folder, subscriptions, record, wanted.learn(sample))
     how = f"{wanted.matchers} matchers, words by {wanted.partitioner}, subscriptions by {wanted.placement}"
     return PlannedIndex(index, "partitioned", f"{why}, with {how}", refused)
 

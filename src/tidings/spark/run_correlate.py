@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 from tidings.correlate.audit import Audit
 from tidings.correlate.dissemination import Dissemination
 from tidings.correlate.settings import Settings
+from tidings.model import CORRUPT
 from tidings.receive.post_files import PostFiles
 from tidings.spark.correlate import Correlation, Tagged, correlate, microseconds
 from tidings.spark.look import rejected_line
-from tidings.spark.posts import CORRUPT
 from tidings.spark.progress import running_tasks
 from tidings.spark.publish import Output
 from tidings.spark.read import read_posts

@@ -20,6 +20,7 @@ from tidings.match.matcher import FlatMatcher, Hits
 from tidings.receive.compose import positions, searchable
 from tidings.receive.judge import unfit
 from tidings.receive.receiver import Received, Receiver
+from tidings.route.area import AreaRouter, open_router
 from tidings.route.router import Router
 from tidings.watch.load import MatcherLoad
 
@@ -80,8 +81,8 @@ class OpenIndex:
         return self.index.receiver(self._warmth.remembered)
 
     @cached_property
-    def router(self) -> Router:
-        return Router(self.index)
+    def router(self) -> Router | AreaRouter:
+        return open_router(self.index)
 
     def receive(self, batch: pa.RecordBatch) -> tuple[Received, NDArray[np.float64]]:
         """The terms and positions of posts; one that is unfit (`refused`) has neither, so that nothing matches it."""

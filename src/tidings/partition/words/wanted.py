@@ -11,11 +11,13 @@ import pyarrow as pa
 
 from tidings.errors import InputError
 from tidings.index.conjunctions import Conjunctions
+from tidings.partition.space.learn import SPACE_PARTITIONERS
 from tidings.partition.words.asked import fit_texts
 from tidings.partition.words.learn import LEARNED, PARTITIONERS
 from tidings.partition.words.plan import HashPlan, LearnedPlan, WordPlan, checked_matchers, load_plan
 from tidings.place.placer import placer
 
+Learn = Callable[[Sequence[bytes], Conjunctions], WordPlan]
 QUICK_SAMPLE = 100_000  # posts that a plan is learned from when nobody made one before
 
 
@@ -33,10 +35,10 @@ class WantedPlan:
     def checked(cls, partitioner: str, matchers: int | None, placement: str, cores: int = 1) -> WantedPlan:
         """InputError when there is no such thing. Without a number, the plan's own, or one matcher a core."""
         placer(placement)
-        if partitioner in PARTITIONERS:
+        if partitioner in (*PARTITIONERS, *SPACE_PARTITIONERS):
             return cls(partitioner, checked_matchers(matchers if matchers is not None else cores), placement)
         if not Path(partitioner).exists():
-            known = ", ".join(PARTITIONERS)
+            known = ", ".join((*PARTITIONERS, *SPACE_PARTITIONERS))
             raise InputError(f"There is no partitioner and no plan called {partitioner!r}; choose one of: {known}.")
         plan = load_plan(Path(partitioner))
         if matchers not in (None, plan.matchers):
@@ -53,10 +55,10 @@ class WantedPlan:
     def must_learn(self) -> bool:
         return self.learned is None and self.learns
 
-    def learn(self, sample: Callable[[], pa.Array]) -> Callable[..., WordPlan]:
+    def learn(self, sample: Callable[[], pa.Array]) -> Learn:
         """From the subscribed words to the plan; `sample` gives texts of posts, and is asked only if need be."""
 
-        def learned(terms: Sequence[bytes], conjunctions: Conjunctions | None = None) -> WordPlan:
+        def learned(terms: Sequence[bytes], conjunctions: Conjunctions) -> WordPlan:
             if self.learned is not None:
                 return self.learned
             if not self.must_learn:
@@ -65,10 +67,10 @@ class WantedPlan:
 
         return learned
 
-    def learn_anew(self, sample: Callable[[], pa.Array]) -> Callable[..., WordPlan]:
+    def learn_anew(self, sample: Callable[[], pa.Array]) -> Learn:
         """The same, whatever was learned before."""
 
-        def learned(terms: Sequence[bytes], conjunctions: Conjunctions | None = None) -> WordPlan:
+        def learned(terms: Sequence[bytes], conjunctions: Conjunctions) -> WordPlan:
             return fit_texts(self.partitioner, sample(), terms, conjunctions, self.matchers)
 
         return learned

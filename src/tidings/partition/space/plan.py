@@ -1,0 +1,147 @@
+"""A space plan: which worker is responsible for a place and a word. Immutable, one file, told by its content.
+
+Space is cut into *areas*: sets of cells of a grid. An area belongs to one worker, or to several that share its words
+out. The last area is no place at all: posts without a position, whose words all workers share.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from tidings.errors import InputError
+from tidings.partition.space.load import LoadModel
+from tidings.partition.space.workload import Lines
+from tidings.partition.words.plan import checked_matchers, hashed
+
+FORMAT, FORMAT_VERSION = "tidings-space-plan", 1
+_KEY = b"tidings"
+_CELLS_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """The workers of an area. Several share its words: each known word has its own, others go to one by their hash."""
+
+    workers: tuple[int, ...]
+    words: dict[bytes, int] = field(default_factory=dict)
+
+    @property
+    def is_shared(self) -> bool:
+        return len(self.workers) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class SpacePlan:
+    """`area_of_cell[row * columns + column]`; `areas` has one more, the last, for what has no place."""
+
+    algorithm: str
+    workers: int
+    posts: int  # how many it was learned from
+    lines: Lines
+    area_of_cell: NDArray[np.uint32]
+    areas: tuple[Area, ...]
+    model: LoadModel
+
+    @property
+    def nowhere(self) -> int:
+        """The area of posts without a position."""
+        return len(self.areas) - 1
+
+    def areas_of(
+        self, boxes: NDArray[np.float64], which: NDArray[np.intp]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(area, which) of all areas that boxes touch, each pair once."""
+        columns = self.lines.column(boxes[:, 0]), self.lines.column(boxes[:, 2])
+        rows = self.lines.row(boxes[:, 1]), self.lines.row(boxes[:, 3])
+        wide, high = columns[1] - columns[0] + 1, rows[1] - rows[0] + 1
+        counts = wide * high
+        pieces = [np.zeros(0, np.int64)]
+        for some in np.array_split(np.arange(len(boxes)), 1 + int(counts.sum()) // _CELLS_AT_ONCE):
+            box = np.repeat(some, counts[some])
+            nth = np.arange(len(box)) - np.repeat(np.cumsum(counts[some]) - counts[some], counts[some])
+            cells = (rows[0][box] + nth // wide[box]) * self.lines.columns + columns[0][box] + nth % wide[box]
+            pieces.append(np.unique(which[box].astype(np.int64) << 32 | self.area_of_cell[cells]))
+        pairs = np.unique(np.concatenate(pieces))
+        return pairs & 0xFFFFFFFF, pairs >> 32
+
+    def workers_of(self, terms: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
+        """(the row of each area, the worker of each term in each row). Term 0, no word, is put before the others.
+
+        Areas of one worker share a row with all other areas of that worker.
+        """
+        row_of = np.empty(len(self.areas), np.int64)
+        rows: list[NDArray[np.uint16]] = []
+        alone: dict[int, int] = {}
+        for number, area in enumerate(self.areas):
+            if area.is_shared:
+                row_of[number] = len(rows)
+                rows.append(_row(area, terms))
+            else:
+                row_of[number] = alone.setdefault(area.workers[0], len(rows))
+                if row_of[number] == len(rows):
+                    rows.append(np.full(len(terms) + 1, area.workers[0], np.uint16))
+        return row_of, np.array(rows, np.uint16)
+
+
+def _row(area: Area, terms: Sequence[bytes]) -> NDArray[np.uint16]:
+    """The worker of each term: the one the plan learned, or one of the area's by its hash; no word: the first."""
+    own = np.array(area.workers, np.uint16)
+    found = own[hashed(terms, len(own))] if len(terms) else own[:0]
+    if area.words:
+        known = np.fromiter((area.words.get(term, -1) for term in terms), np.int64, len(terms))
+        found = np.where(known >= 0, known, found).astype(np.uint16)
+    return np.concatenate([own[:1], found])
+
+
+def save_space_plan(plan: SpacePlan, path: Path) -> None:
+    """Write a plan as one Parquet file: a row a word and area; the grid and the areas are in its metadata."""
+    cells = plan.area_of_cell.astype(np.int64)
+    firsts = np.flatnonzero(np.diff(cells, prepend=-1))
+    about = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "algorithm": plan.algorithm,
+        "workers": plan.workers,
+        "posts": plan.posts,
+        "lons": plan.lines.lons.tolist(),
+        "lats": plan.lines.lats.tolist(),
+        "cells": [cells[firsts].tolist(), np.diff(np.append(firsts, len(cells))).tolist()],
+        "areas": [list(area.workers) for area in plan.areas],
+        "load": plan.model.to_dict(),
+    }
+    rows = [(number, word, worker) for number, area in enumerate(plan.areas) for word, worker in area.words.items()]
+    columns = list(zip(*rows, strict=True)) or [(), (), ()]
+    kinds = (pa.uint32(), pa.binary(), pa.uint16())
+    table = pa.table([pa.array(c, kind) for c, kind in zip(columns, kinds, strict=True)], ["area", "word", "worker"])
+    pq.write_table(table.replace_schema_metadata({_KEY: json.dumps(about)}), path, write_page_checksum=True)
+
+
+def load_space_plan(path: Path) -> SpacePlan:
+    """Read a plan; InputError, naming the file, when it is none."""
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such plan; make one with `tidings plan learn`.")
+    try:
+        table = pq.read_table(path, page_checksum_verification=True)
+        about = json.loads((table.schema.metadata or {}).get(_KEY, b"{}"))
+    except (OSError, pa.ArrowException, ValueError) as error:
+        raise InputError(f"{path}: this is not a whole plan; make it again.") from error
+    if about.get("format") != FORMAT or about.get("format_version") != FORMAT_VERSION:
+        raise InputError(f"{path}: this is not a space plan of this version; make it again.")
+    words: dict[int, dict[bytes, int]] = {}
+    for area, word, worker in zip(*(table.column(name).to_pylist() for name in table.column_names), strict=True):
+        words.setdefault(area, {})[word] = worker
+    areas = tuple(Area(tuple(own), words.get(number, {})) for number, own in enumerate(about["areas"]))
+    lines = Lines(np.array(about["lons"], np.float64), np.array(about["lats"], np.float64))
+    cells = np.repeat(np.array(about["cells"][0], np.uint32), about["cells"][1])
+    workers, model = checked_matchers(about["workers"]), LoadModel.from_dict(about["load"])
+    if len(cells) != lines.columns * lines.rows or (len(cells) and int(cells.max()) >= len(areas) - 1):
+        raise InputError(f"{path}: its cells do not fit its grid; make it again.")
+    return SpacePlan(about["algorithm"], workers, about["posts"], lines, cells, areas, model)

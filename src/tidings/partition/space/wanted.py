@@ -1,0 +1,34 @@
+"""From a sample of posts and compiled subscriptions to a space plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidings.index.conjunctions import Conjunctions
+from tidings.partition.space.learn import fit_space
+from tidings.partition.space.plan import SpacePlan
+from tidings.partition.space.workload import Workload
+from tidings.receive.receiver import Receiver
+from tidings.receive.vocabulary import Vocabulary
+
+Located = tuple[pa.Array, NDArray[np.float64]]  # texts of posts, and where they are
+LearnSpace = Callable[[Sequence[bytes], Conjunctions], SpacePlan]  # the subscribed words, the subscriptions → a plan
+MAX_CONJUNCTIONS = 100_000  # that a plan is learned from; more tell nothing new
+
+
+def learn_space(name: str, workers: int, sample: Callable[[], Located], seed: int = 0) -> LearnSpace:
+    """How to learn a plan once the subscriptions are compiled; the sample is asked for only then."""
+
+    def learn(terms: Sequence[bytes], conjunctions: Conjunctions) -> SpacePlan:
+        texts, positions = sample()
+        received = Receiver(Vocabulary.build(terms)).receive(texts)
+        if len(conjunctions) > MAX_CONJUNCTIONS:
+            drawn = np.random.default_rng(seed).choice(len(conjunctions), MAX_CONJUNCTIONS, replace=False)
+            conjunctions = conjunctions.select(np.sort(drawn))
+        return fit_space(name, Workload.of(terms, received, positions, conjunctions), workers)
+
+    return learn

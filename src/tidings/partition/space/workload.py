@@ -1,0 +1,118 @@
+"""What space plans are learned from: a sample of posts, and subscriptions as anchors and bounding boxes, on a grid.
+
+The *anchor* of a conjunction is the word it is found by, its least frequent one (0 where it has none). The grid has
+lines where many posts are, so that a cell holds few; plans are cut along these lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numba import types, uint8, uint32, uint64
+from numpy.typing import NDArray
+
+from tidings.index.conjunctions import Conjunctions
+from tidings.index.layout import frequency_order
+from tidings.index.lead import lead_terms
+from tidings.index.shape import boxes_of
+from tidings.jit import kernel, read, write
+from tidings.receive.receiver import Received
+
+LINES = 128  # of the grid that trees are cut along, in each direction
+WORLD = (-180.0, -90.0, 180.0, 90.0)
+_ONE = np.uint64(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A grid: a point lies in the column that many `lons` (and the row that many `lats`) are not beyond."""
+
+    lons: NDArray[np.float64]
+    lats: NDArray[np.float64]
+
+    @classmethod
+    def by_posts(cls, positions: NDArray[np.float64], lines: int = LINES) -> Lines:
+        """Lines between which equally many posts lie, in each direction."""
+        known = positions[~np.isnan(positions).any(axis=1)]
+        if not len(known):
+            return cls.even((-180.0, -90.0, 180.0, 90.0), lines)
+        shares = np.linspace(0, 1, lines + 1)[1:-1]
+        lons, lats = (np.unique(np.quantile(known[:, axis], shares)) for axis in (0, 1))
+        return cls(lons, lats)
+
+    @classmethod
+    def even(cls, extent: Sequence[float], cells: int) -> Lines:
+        """So many equal columns and rows of an extent (west, south, east, north); the outer ones reach on."""
+        west, south, east, north = extent
+        return cls(*(np.linspace(low, high, cells + 1)[1:-1] for low, high in ((west, east), (south, north))))
+
+    @property
+    def columns(self) -> int:
+        return len(self.lons) + 1
+
+    @property
+    def rows(self) -> int:
+        return len(self.lats) + 1
+
+    def column(self, lon: NDArray[np.float64]) -> NDArray[np.int64]:
+        return np.searchsorted(self.lons, lon, side="right").astype(np.int64)
+
+    def row(self, lat: NDArray[np.float64]) -> NDArray[np.int64]:
+        return np.searchsorted(self.lats, lat, side="right").astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Posts: their words (numbered from 1), where each begins and ends, positions. Conjunctions: anchors, boxes, words.
+
+    A conjunction with a region of several boxes has several rows; one without a region has the world.
+    """
+
+    terms: Sequence[bytes]  # word n is terms[n - 1]
+    received: Received
+    positions: NDArray[np.float64]
+    anchors: NDArray[np.uint32]
+    boxes: NDArray[np.float64]
+    asked: NDArray[np.uint32]  # the words of conjunction row i are asked[asked_starts[i]:asked_starts[i + 1]]
+    asked_starts: NDArray[np.uint64]
+
+    @classmethod
+    def of(
+        cls, terms: Sequence[bytes], received: Received, positions: NDArray[np.float64], conjunctions: Conjunctions
+    ) -> Workload:
+        """From conjunctions as they were compiled, with words numbered in any order."""
+        rank = frequency_order(np.bincount(conjunctions.terms, minlength=len(terms) + 1))
+        by_rank = np.argsort(rank, kind="stable").astype(np.uint32)
+        anchors = by_rank[lead_terms(conjunctions.renumbered_terms(rank))]
+        with_region = np.flatnonzero(conjunctions.anchor_region >= 0)
+        boxes, which = boxes_of(conjunctions.regions, conjunctions.anchor_region[with_region])
+        free = np.flatnonzero(conjunctions.anchor_region < 0)
+        rows = np.concatenate([with_region[which], free])
+        chosen = conjunctions.select(rows)
+        everything = np.concatenate([boxes, np.tile(WORLD, (len(free), 1))])
+        return cls(terms, received, positions, anchors[rows], everything, chosen.terms, chosen.starts)
+
+    @property
+    def located(self) -> NDArray[np.intp]:
+        """The posts that have a position."""
+        return np.flatnonzero(~np.isnan(self.positions).any(axis=1))
+
+    def reached(self, posts: NDArray[np.intp], anchors: NDArray[np.uint32]) -> NDArray[np.intp]:
+        """Of these posts, those that say one of these anchors; all of them when 0 is among these."""
+        flags = np.zeros(len(self.terms) + 1, np.uint8)
+        flags[anchors] = 1
+        if flags[0]:
+            return posts
+        found = np.zeros(len(posts), np.uint8)
+        _say(self.received.terms, self.received.bounds, posts.astype(np.uint32), flags, found)
+        return posts[found > 0]
+
+
+@kernel(types.void, read(uint32), read(uint32, 2), read(uint32), read(uint8), write(uint8))
+def _say(terms, bounds, posts, flags, found):  # type: ignore[no-untyped-def]
+    for number in range(uint64(posts.size)):
+        post = uint64(posts[number])
+        for at in range(uint64(bounds[post, uint64(0)]), uint64(bounds[post, _ONE])):
+            found[number] |= flags[uint64(terms[at])]
