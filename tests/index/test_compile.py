@@ -41,7 +41,7 @@ def meaning(compiled: Compiled, vocabulary: GrowingVocabulary) -> dict[int, set]
         also = program and (
             frozenset(terms[term - 1] for term in program.forbidden),
             frozenset((negated, tuple(terms[term - 1] for term in phrase)) for negated, phrase in program.phrases),
-            frozenset((negated, *part.regions[region].tolist()) for negated, region in program.regions),
+            frozenset((negated, part.regions[region].tobytes()) for negated, region in program.regions),
         )
         found.setdefault(int(compiled.rows[owner]), set()).add((words, also))
     return found
