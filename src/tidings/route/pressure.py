@@ -59,7 +59,8 @@ class Pressure:
         They are made now, as far as the load that is to be expected at each level asks for it.
         """
         way, loads = once.level - self.shedding.level, self.loads
-        missed = min((passed_s + self.pace.seconds(unread)) / STEP_S, self.levels.highest) - 1
+        a_second = self.levels.highest / _LEVELS  # many levels are small ones
+        missed = min(a_second * (passed_s + self.pace.seconds(unread)) / STEP_S, self.levels.highest) - 1
         level = once.level
         while way and loads and missed >= 1 and 0 <= level + way <= self.levels.highest:
             expected = unread * loads[level] / loads[self.shedding.level]
