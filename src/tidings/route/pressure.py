@@ -20,7 +20,7 @@ STEP_S = 1.0  # the level changes about once a second, or once a batch where the
 _SHARE = 0.4  # of the latency, for one batch
 _LEVELS = 8
 _AT_RANDOM = Levels(1 - 1 / _LEVELS, 1 / _LEVELS)
-_LEAST = 0.5  # matchers, that the last level leaves a post at most
+_LEAST = 0.25  # matchers, that the last level leaves a post at most
 _MOST = 0.95  # of the posts lead to no more matchers than level 1 allows
 _NO_BATCHES = Pace()
 _NOTHING_SHED = Shedding()
@@ -59,7 +59,8 @@ class Pressure:
         They are made now, as far as the load that is to be expected at each level asks for it.
         """
         way, loads = once.level - self.shedding.level, self.loads
-        missed = min((passed_s + self.pace.seconds(unread)) / STEP_S, self.levels.highest) - 1
+        a_second = self.levels.highest / _LEVELS  # many levels are small ones
+        missed = min(a_second * (passed_s + self.pace.seconds(unread)) / STEP_S, self.levels.highest) - 1
         level = once.level
         while way and loads and missed >= 1 and 0 <= level + way <= self.levels.highest:
             expected = unread * loads[level] / loads[self.shedding.level]
