@@ -28,6 +28,7 @@ _LOOKS: Mapping[str, tuple[str, str]] = {
     "subscription": ("#0b7285", "o"),
     "consensus": ("#e8590c", "s"),
     "fresh": ("#2f9e44", "^"),
+    "oracle": ("#adb5bd", "^"),
     "off": ("#343a40", ""),
     "measured": ("#0b7285", "o"),
     "fitted": ("#343a40", ""),
