@@ -142,4 +142,9 @@ def _scales(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
     else:
         axes.set_ylim(bottom=0)
         if max(abs(edge) for edge in axes.get_ylim()) >= 10_000:
-            axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+            axes.yaxis.set_major_formatter(lambda value, _: _short(value))
+
+
+def _short(value: float) -> str:
+    """A large number as people say it."""
+    return f"{value / 1e6:g} M" if abs(value) >= 1e6 else f"{value / 1e3:g} K" if value else "0"
