@@ -1,7 +1,7 @@
 # `make` alone lists what there is. Every target sets up first what it needs; a second time that costs nothing.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-long check format bench soak clean
+.PHONY: help setup run test test-long check format bench soak lab clean
 
 BIN := .venv/bin
 STAMP := .venv/.tidings-setup
@@ -41,6 +41,10 @@ bench: $(STAMP)  ## the benchmarks: raw results and plots
 
 soak: $(STAMP)  ## the stream for an hour while subscriptions come and go (ARGS="--minutes 5" for less)
 	@$(WITH_JAVA) $(BIN)/python -m tidings.lab.bench --only soak $(ARGS)
+
+lab: $(STAMP)  ## the experiments of S³-TM and their report (ARGS=--quick for minutes instead of hours)
+	@$(BIN)/tidings lab run --all $(ARGS)
+	@$(BIN)/tidings lab report --out docs/lab
 
 clean:  ## remove caches and what Spark leaves behind (the virtual environment stays)
 	@rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log

@@ -13,6 +13,7 @@ from tidings.lab.rules import Row, Rows, matching, points
 from tidings.lab.style import QUIET, STYLE, pyplot
 
 _PANEL = (4.9, 3.5)  # inches
+_MANY = 40  # points of a line that need no marks
 # Ours stands out; those that lose clearly keep to the background. The same name looks the same in every figure.
 _LOOKS: Mapping[str, tuple[str, str]] = {
     "salb+": ("#0b7285", "o"),
@@ -28,6 +29,7 @@ _LOOKS: Mapping[str, tuple[str, str]] = {
     "subscription": ("#0b7285", "o"),
     "consensus": ("#e8590c", "s"),
     "fresh": ("#2f9e44", "^"),
+    "oracle": ("#adb5bd", "^"),
     "off": ("#343a40", ""),
     "measured": ("#0b7285", "o"),
     "fitted": ("#343a40", ""),
@@ -87,10 +89,14 @@ def draw_panel(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
     for number, name in enumerate(sorted(names, key=lambda one: order.get(str(one), 99))):
         mine = matching(rows, {panel["series"]: name}) if name != "" else list(rows)
         places, heights, errors = _line(panel, mine, rows)
-        colour, marker = _LOOKS.get(str(name), (_OTHERS[number % len(_OTHERS)], "o" if len(places) < 30 else ""))
-        style = {"color": colour, "marker": marker, "ms": 5, "lw": 2.2 if name == "salb+" else 1.5, "capsize": 2.5}
+        colour, marker = _LOOKS.get(str(name), (_OTHERS[number % len(_OTHERS)], "o"))
+        many = len(places) > _MANY
+        width = 1.0 if many else 2.2 if name == "salb+" else 1.5
+        dotted = bool(panel.get("dots")) and name != "fitted"
+        mark = "" if many and not dotted else marker
+        style = {"color": colour, "marker": mark, "ms": 5, "lw": width, "capsize": 2.5}
         bars = errors if any(errors) else None
-        shape = {"ls": "none"} if panel.get("dots") and name != "fitted" else {}
+        shape = {"ls": "none"} if dotted else {}
         axes.errorbar(places, heights, yerr=bars, label=str(name), elinewidth=0.9, **style, **shape)
     _scales(axes, panel, rows)
     relative = f", {panel['relative_to']} = 1" if "relative_to" in panel else ""
@@ -136,4 +142,9 @@ def _scales(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
     else:
         axes.set_ylim(bottom=0)
         if max(abs(edge) for edge in axes.get_ylim()) >= 10_000:
-            axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+            axes.yaxis.set_major_formatter(lambda value, _: _short(value))
+
+
+def _short(value: float) -> str:
+    """A large number as people say it."""
+    return f"{value / 1e6:g} M" if abs(value) >= 1e6 else f"{value / 1e3:g} K" if value else "0"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tidings.lab.conduct import Parameters, Row
 from tidings.lab.datasets import Posts
 from tidings.lab.fleet import Fleet
@@ -13,7 +16,7 @@ from tidings.route.shed import Shed
 
 
 def steps(parameters: Parameters) -> int:
-    tried = 2 * (len(parameters["limits"]) + 1) + len(parameters["passing"]) + 1
+    tried = 2 * (len(parameters["limits"]) + 1) + 2 * (len(parameters["passing"]) + 1)
     return int(parameters["folds_run"] * len(parameters["kinds"]) * len(parameters["matchers"]) * tried)
 
 
@@ -52,3 +55,13 @@ def _shed(fleet: Fleet, received: Received, parameters: Parameters, seed: int) -
                 "accuracy": len(fleet.found(left.shares)) / everything if everything else 1.0,
                 "matches": everything,
             }
+    worth = fleet.worth(routed)
+    for share in passing:
+        yield {"policy": "oracle", "limit": share, "shed": 1 - share, **_at_best(worth, share)}
+
+
+def _at_best(worth: NDArray[np.int64], share: float) -> Row:
+    """What would be found if one knew before what every post finds where, and withheld those that find least."""
+    withheld = worth[: round(len(worth) * (1 - share))]
+    found = 1 - float(withheld.sum()) / float(max(1, worth.sum()))
+    return {"accuracy": found, "fruitless": float((worth == 0).mean())}

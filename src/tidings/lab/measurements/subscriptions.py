@@ -47,7 +47,7 @@ def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[s
                     [{**row, **work.described(), "words": float(held.mean())}],
                 )
                 if (algorithm, placement) == tried[0]:
-                    costs += _costs(kind, held, work)
+                    costs += _costs(kind, held, work, parameters["cost_from"])
     yield "the cost of a word", costs + [row for kind in parameters["kinds"] for row in _fitted(kind, costs)]
 
 
@@ -61,9 +61,9 @@ def _words_held(fleet: Fleet, subscribed: Subscribed) -> Any:
     return np.array(held)
 
 
-def _costs(kind: str, held: Any, work: Work) -> list[Row]:
-    """What a post cost each matcher that got any."""
-    busy = np.flatnonzero(work.loads)
+def _costs(kind: str, held: Any, work: Work, fewest: int) -> list[Row]:
+    """What a post cost each matcher that got so many: of few posts, the cost of being called at all would show."""
+    busy = np.flatnonzero(work.loads >= fewest)
     ns = 1e9 * work.best[busy] / work.loads[busy]
     return [
         {"kind": kind, "cost": "measured", "words": words, "ns": cost}
