@@ -1,7 +1,8 @@
 """``python -m tidings.lab.bench``: run the benchmarks, keep the raw results, draw them.
 
 Parts: `spine` (the contenders on Spark), `kernels` (one core), `growth` (1 K to 10 M subscriptions), `plans`,
-`correlations` (tags), `stream`, and, only when asked for, `soak` (the stream for an hour while subscriptions come and go).
+`correlations` (tags), `stream`, and, only when asked for, `soak` (the stream for an hour while subscriptions come and
+go).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Set correlations: tagged posts a second from file to file on Spark, beside the floor; and what each algorithm costs."""
+"""Set correlations: tagged posts a second from file to file on Spark, beside the floor; what each algorithm costs."""
 
 from __future__ import annotations
 
@@ -102,9 +102,7 @@ def _compared(posts: TaggedPosts, catch_up: bool, say: Say) -> list[dict[str, An
             "mean_error": result.mean_error,
         }
         rows.append(row)
-        say(
-            f"  {algorithm:<7} {'catching up' if catch_up else 'as printed '}  communication {row['communication']:.3f}, "
-            f"Gini {row['gini']:.3f}, coverage {row['coverage']:.4f}, mean error {row['mean_error']:.4f}, "
-            f"{row['repartitions']} repartitions"
-        )
+        mode = "catching up" if catch_up else "as printed"
+        figures = ("communication", "gini", "coverage", "mean_error", "repartitions")
+        say(f"  {algorithm:<7} {mode:<12}" + ", ".join(f"{name} {row[name]:.4g}" for name in figures))
     return rows
