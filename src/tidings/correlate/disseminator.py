@@ -10,6 +10,7 @@ the window has passed; here, with `catch_up`, it is told of them, so that its co
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,14 +175,24 @@ class Disseminator:
         heads = self._heads[: int(self._counters[d.HEADS])]
         self._counters[[d.HEADS, d.TOLD]] = 0
         self.told += len(heads)
+        order = np.argsort(heads[:, 1].astype(np.uint8), kind="stable")  # of bytes: a radix sort
         ends = np.cumsum(heads[:, 2], dtype=np.int64)
-        found = []
-        for number in np.flatnonzero(np.bincount(heads[:, 1], minlength=1)).tolist():
-            rows = np.flatnonzero(heads[:, 1] == number)
-            mine = heads[rows]
-            lengths = mine[:, 2].astype(np.int64)
-            tags, starts = take_rows(self._told, ends[rows] - lengths, lengths)
-            weights = mine[:, 3].astype(np.int32).astype(np.int64)
-            panes = self._panes[mine[:, 0]]
-            found.append(Notifications(number, self._plan, self._panes[mine[:, 4]], panes, weights, tags, starts))
-        return found
+        sorted_heads = heads[order]
+        lengths = sorted_heads[:, 2].astype(np.int64)
+        tags, starts = take_rows(self._told, ends[order] - lengths, lengths)
+        now, panes = self._panes[sorted_heads[:, 4]], self._panes[sorted_heads[:, 0]]
+        weights = sorted_heads[:, 3].astype(np.int32).astype(np.int64)
+        bounds = np.concatenate([[0], np.cumsum(np.bincount(heads[:, 1], minlength=MAX_PARTITIONS))]).tolist()
+        return [
+            Notifications(
+                number,
+                self._plan,
+                now[first:last],
+                panes[first:last],
+                weights[first:last],
+                tags[int(starts[first]) : int(starts[last])],
+                starts[first : last + 1] - starts[first],
+            )
+            for number, (first, last) in enumerate(pairwise(bounds))
+            if last > first
+        ]

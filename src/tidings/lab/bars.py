@@ -46,7 +46,8 @@ def bars(parts: dict[str, Any]) -> list[Bar]:
     kernels = list(_of_kernels(parts["kernels"])) if "kernels" in parts else []
     stream = list(_of_stream(parts["stream"])) if "stream" in parts else []
     plans = list(_of_plans(parts["plans"])) if "plans" in parts else []
-    return spine + kernels + plans + stream + (list(_of_soak(parts["soak"])) if "soak" in parts else [])
+    tags = list(_of_correlations(parts["correlations"])) if "correlations" in parts else []
+    return spine + kernels + plans + tags + stream + (list(_of_soak(parts["soak"])) if "soak" in parts else [])
 
 
 def _of_spine(spine: dict[str, Any]) -> Iterator[Bar]:
@@ -99,6 +100,19 @@ def _of_plans(plans: dict[str, Any]) -> Iterator[Bar]:
 
 def _is(one: dict[str, Any], matchers: int) -> bool:
     return bool(one["matchers"] == matchers and one["split"])
+
+
+def _of_correlations(found: dict[str, Any]) -> Iterator[Bar]:
+    yield Bar(f"tags: posts/s end to end, {found['partitions']} calculators", found["posts_per_second"], 200_000)
+    printed = {one["algorithm"]: one for one in found["compared"] if not one["catch_up"]}
+    for name, one in printed.items():
+        yield Bar(f"tags: coverage of sets seen more than 3 times, {name}", one["coverage"], 0.97)
+    ours = printed["ds+scl"]
+    yield Bar("tags: mean error of ds+scl", ours["mean_error"], 0.05, at_least=False)
+    communication = ours["communication"] / printed["ds"]["communication"]
+    yield Bar("tags: communication of ds+scl, times that of ds", communication, 1.1, at_least=False)
+    wanted = round(1.1 * printed["scl"]["gini"], 4)
+    yield Bar("tags: Gini of ds+scl, against 1.1 times that of scl", ours["gini"], wanted, at_least=False)
 
 
 def _of_stream(stream: dict[str, Any]) -> Iterator[Bar]:

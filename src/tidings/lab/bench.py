@@ -1,7 +1,8 @@
 """``python -m tidings.lab.bench``: run the benchmarks, keep the raw results, draw them.
 
-Parts: `spine` (the contenders on Spark), `kernels` (one core), `growth` (1 K to 10 M subscriptions), `plans`, `stream`,
-and, only when asked for, `soak` (the stream for an hour while subscriptions come and go).
+Parts: `spine` (the contenders on Spark), `kernels` (one core), `growth` (1 K to 10 M subscriptions), `plans`,
+`correlations` (tags), `stream`, and, only when asked for, `soak` (the stream for an hour while subscriptions come and
+go).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tidings.lab.bars import bars
 from tidings.lab.datasets import REPOSITORY, Posts, Subscriptions, benchmark_subscriptions, load_posts
 from tidings.lab.draw import NumberedPosts
 
-PARTS = ("spine", "kernels", "growth", "plans", "stream", "soak")
+PARTS = ("spine", "kernels", "growth", "plans", "correlations", "stream", "soak")
 UNASKED = PARTS[:-1]
 CONTENDERS = ("floor", "tidings-replicated", "tidings-partitioned", "spark-sql", "trie", "polars", "duckdb")
 SEED = 2026
@@ -70,6 +71,8 @@ def _run(part: str, posts: Posts, subscriptions: Subscriptions, options: argpars
     if part == "plans":
         sizes_of_plans = plans.QUICK if options.quick else plans.Sizes()
         return plans.measure_plans(posts, subscriptions, options.repetitions, sizes_of_plans, _say)
+    if part == "correlations":
+        return _correlations(options)
     if part == "stream":
         return _stream(posts, options)
     if part == "soak":
@@ -87,6 +90,17 @@ def _spine(posts: Posts, subscriptions: Subscriptions, options: argparse.Namespa
             Path(folder), posts, subscriptions, options.repetitions, sample, _say, options.contenders
         )
     _stop_spark()  # its memory and threads must not weigh on what comes next
+    return measured
+
+
+def _correlations(options: argparse.Namespace) -> dict[str, Any]:
+    from tidings.lab.correlations import measure_correlations
+    from tidings.lab.tagged import load_tagged
+
+    with tempfile.TemporaryDirectory(prefix="tidings-bench-") as folder:
+        tagged = load_tagged(options.posts, SEED)
+        measured = measure_correlations(Path(folder), tagged, options.repetitions, _say)
+    _stop_spark()
     return measured
 
 

@@ -1,0 +1,62 @@
+"""The experiment on set correlations, tiny: every step gives rows, its formulas are the paper's, bars are judged."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import tidings.lab
+from tidings.lab.bars import bars
+from tidings.lab.datasets import Posts
+from tidings.lab.generate import generate_posts
+from tidings.lab.measurements import correlations
+from tidings.lab.tagged import TaggedTable, generated, load_tagged
+
+FILE = Path(tidings.lab.__file__).parent / "experiments" / "10-correlations.toml"
+
+
+@pytest.fixture(scope="module")
+def measured():
+    body = tomllib.loads(FILE.read_text("utf-8"))
+    parameters = {**body["full"], **body["tiny"], "tagged": 2_000}
+    posts = Posts(generate_posts(10, 1).select(["id", "text"]), "generated")
+    return parameters, list(correlations.measure(posts, parameters, 7))
+
+
+def test_every_step_gives_rows(measured):
+    parameters, found = measured
+    assert len(found) == correlations.steps(parameters)
+    assert all(rows for _, rows in found)
+    choices = [row for _, rows in found for row in rows if row["kind"] == "choice"]
+    assert {row["algorithm"] for row in choices} == set(parameters["algorithms"])
+    assert all(row["communication"] >= 1 and 0 <= row["gini"] < 1 and row["coverage"] <= 1 for row in choices)
+
+
+def test_the_loads_of_a_look_add_up(measured):
+    _, found = measured
+    looks = [row for _, rows in found for row in rows if row["kind"] == "time"]
+    assert looks
+    assert all(sum(row["loads"]) == pytest.approx(1, abs=0.01) for row in looks)
+
+
+def test_the_expected_communication_is_the_formula_of_section_5_2():
+    # v = 4 tags, m = 2 a post: C(2, 2) / C(4, 2) = 1/6; n = 2 posts over k = 2 partitions: 2 · (1 − 1/6)
+    assert correlations.expected_communication(4, 2, 2, 2) == pytest.approx(2 * (1 - 1 / 6))
+
+
+def test_tagged_posts_are_made_alike_every_time_and_replayed_at_a_rate():
+    assert generated(500, 3).equals(generated(500, 3))
+    replayed = TaggedTable(generated(100, 3), "made").at_rate(10).parsed()
+    assert len(load_tagged(50, 1)) == 50
+    assert replayed.times[-1] - replayed.times[0] == 9_900_000
+
+
+def test_the_bars_say_what_was_missed():
+    row = {"catch_up": False, "communication": 1.0, "gini": 0.01, "coverage": 0.99, "mean_error": 0.02}
+    compared = [{**row, "algorithm": name} for name in ("ds+scl", "ds", "scc", "scl", "sci")]
+    compared[0] |= {"communication": 1.2}
+    part = {"partitions": 8, "posts_per_second": 250_000, "compared": compared}
+    missed = [bar.name for bar in bars({"correlations": part}) if not bar.passed]
+    assert missed == ["tags: communication of ds+scl, times that of ds"]
