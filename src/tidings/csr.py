@@ -24,4 +24,5 @@ def distinct(values: NDArray[Item]) -> NDArray[Item]:
     """The values ascending, each once. (`np.unique` hashes whole numbers, and takes minutes for keys that are alike in
     their lower half.)"""
     ordered = np.sort(values)
-    return ordered[np.concatenate([np.ones(min(1, len(ordered)), bool), ordered[1:] != ordered[:-1]])]
+    found: NDArray[Item] = ordered[np.concatenate([np.ones(min(1, len(ordered)), bool), ordered[1:] != ordered[:-1]])]
+    return found

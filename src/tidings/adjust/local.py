@@ -8,11 +8,12 @@ If that is not enough, phase two gives cells away that carry half the difference
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from tidings.adjust.select import selector
+from tidings.partition.space.load import LoadModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,8 @@ class TextHalf:
 class CellLoad:
     """What a worker measured of one of its cells in a period: definition 3 says its load is posts × subscriptions.
 
-    `is_text`: whether the words of the cell are shared out over several workers. `halves` are given for those that
-    may be.
+    `is_text`: whether the words of the cell are shared out over several workers; `joined_posts`: how many posts would
+    be sent for what the least loaded worker and this one have of it. `halves` are given for cells that may be split.
     """
 
     area: int
@@ -38,6 +39,7 @@ class CellLoad:
     size_bytes: int
     is_text: bool = False
     halves: tuple[TextHalf, TextHalf] | None = None
+    joined_posts: float | None = None
 
     @property
     def load(self) -> float:
@@ -80,12 +82,16 @@ Intent = SplitByText | Join | Move
 
 @dataclass(frozen=True, slots=True)
 class LocalSettings:
-    """σ, from which ratio of loads on something is done; p, how many cells phase one looks at; how cells are chosen."""
+    """σ, from which ratio of loads on something is done; p, how many cells phase one looks at; how cells are chosen.
+
+    `model` says whether a split or a join lowers the whole load (definition 1).
+    """
 
     sigma: float = 1.2
     cells: int = 8
     choose: str = "gr"
     seed: int = 0
+    model: LoadModel = field(default_factory=LoadModel)
 
 
 def decide(workers: Sequence[Sequence[CellLoad]], settings: LocalSettings) -> list[Intent]:
@@ -94,7 +100,7 @@ def decide(workers: Sequence[Sequence[CellLoad]], settings: LocalSettings) -> li
     giver, taker = int(np.argmax(loads)), int(np.argmin(loads))
     if len(workers) < 2 or is_balanced(loads[giver], loads[taker], settings.sigma):
         return []
-    intents, given, gained = _reducing(workers[giver], workers[taker], giver, taker, settings.cells)
+    intents, given, gained = _reducing(workers[giver], workers[taker], giver, taker, settings)
     high, low = loads[giver] - given, loads[taker] + gained
     if is_balanced(high, low, settings.sigma):
         return intents
@@ -108,7 +114,7 @@ def is_balanced(high: float, low: float, sigma: float) -> bool:
 
 
 def _reducing(
-    own: Sequence[CellLoad], others: Sequence[CellLoad], giver: int, taker: int, most: int
+    own: Sequence[CellLoad], others: Sequence[CellLoad], giver: int, taker: int, settings: LocalSettings
 ) -> tuple[list[Intent], float, float]:
     """Phase one: (what lowers the sum of loads, by how much the giver's load falls, by how much the taker's rises).
 
@@ -118,8 +124,11 @@ def _reducing(
     known = {cell.area: cell for cell in others}
     intents: list[Intent] = []
     given = gained = 0.0
-    for cell in sorted(own, key=lambda cell: (-cell.load, cell.area))[:most]:
-        found = _join(cell, known.get(cell.area), giver, taker) if cell.is_text else _split(cell, giver, taker)
+    for cell in sorted(own, key=lambda cell: (-cell.load, cell.area))[: settings.cells]:
+        if cell.is_text:
+            found = _join(cell, known.get(cell.area), giver, taker, settings.model)
+        else:
+            found = _split(cell, giver, taker, settings.model)
         if found is not None and gained + found[2] <= room:
             intent, fall, rise = found
             intents.append(intent)
@@ -127,26 +136,30 @@ def _reducing(
     return intents, given, gained
 
 
-def _split(cell: CellLoad, giver: int, taker: int) -> tuple[Intent, float, float] | None:
+def _split(cell: CellLoad, giver: int, taker: int, model: LoadModel) -> tuple[Intent, float, float] | None:
     """The smaller half goes, if both halves together have less load than the whole."""
     if cell.halves is None:
         return None
-    loads = [half.posts * half.subscriptions for half in cell.halves]
-    if sum(loads) >= cell.load:
+    apart = sum(model.load(half.posts, half.subscriptions) for half in cell.halves)
+    if apart >= model.load(cell.posts, cell.subscriptions):
         return None
+    loads = [half.posts * half.subscriptions for half in cell.halves]
     half = 0 if cell.halves[0].size_bytes <= cell.halves[1].size_bytes else 1
     intent = SplitByText(cell.area, half, giver, taker, cell.halves[half].size_bytes)
     return intent, cell.load - loads[1 - half], loads[half]
 
 
-def _join(cell: CellLoad, other: CellLoad | None, giver: int, taker: int) -> tuple[Intent, float, float] | None:
-    """Posts that went to both go to one; how many there are is bounded by the larger of the two counts."""
-    if other is None or not other.is_text:
+def _join(
+    cell: CellLoad, other: CellLoad | None, giver: int, taker: int, model: LoadModel
+) -> tuple[Intent, float, float] | None:
+    """Posts that went to both are handled once; but all are held against what both have."""
+    if other is None or not other.is_text or cell.joined_posts is None:
         return None
-    joined = max(cell.posts, other.posts) * (cell.subscriptions + other.subscriptions)
-    if joined >= cell.load + other.load:
+    held = cell.subscriptions + other.subscriptions
+    apart = model.load(cell.posts, cell.subscriptions) + model.load(other.posts, other.subscriptions)
+    if model.load(cell.joined_posts, held) >= apart:
         return None
-    return Join(cell.area, giver, taker, cell.size_bytes), cell.load, joined - other.load
+    return Join(cell.area, giver, taker, cell.size_bytes), cell.load, cell.joined_posts * held - other.load
 
 
 def _moves(cells: Sequence[CellLoad], wanted: float, giver: int, taker: int, settings: LocalSettings) -> list[Intent]:
