@@ -1,4 +1,4 @@
-"""Space plans through Spark: posts with positions; subscriptions with and without words and regions; each match once."""
+"""Space plans through Spark: posts with positions, subscriptions with and without words and regions, matches once."""
 
 from __future__ import annotations
 
