@@ -18,3 +18,11 @@ def take_rows(
     ends = np.cumsum(wide)
     places = np.repeat(firsts.astype(np.int64) - ends + wide, wide) + np.arange(int(wide.sum()))
     return values[places], np.concatenate([np.zeros(1, np.uint64), ends.astype(np.uint64)])
+
+
+def distinct(values: NDArray[Item]) -> NDArray[Item]:
+    """The values ascending, each once. (`np.unique` hashes whole numbers, and takes minutes for keys that are alike in
+    their lower half.)"""
+    ordered = np.sort(values)
+    found: NDArray[Item] = ordered[np.concatenate([np.ones(min(1, len(ordered)), bool), ordered[1:] != ordered[:-1]])]
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
@@ -41,10 +42,17 @@ def meaning(compiled: Compiled, vocabulary: GrowingVocabulary) -> dict[int, set]
         also = program and (
             frozenset(terms[term - 1] for term in program.forbidden),
             frozenset((negated, tuple(terms[term - 1] for term in phrase)) for negated, phrase in program.phrases),
-            frozenset((negated, part.regions[region].tobytes()) for negated, region in program.regions),
+            frozenset((negated, *rows_at(part, region)) for negated, region in program.regions),
         )
         found.setdefault(int(compiled.rows[owner]), set()).add((words, also))
     return found
+
+
+def rows_at(part: Conjunctions, region: int) -> list[float | None]:
+    """All rows of a region: a header, whose first number is NaN, says how many there are."""
+    first = part.regions[region]
+    rows = part.regions[region : region + (int(first[2]) if np.isnan(first[0]) else 1)]
+    return [None if np.isnan(number) else number for number in rows.ravel().tolist()]
 
 
 def both_ways(texts: Sequence[str]) -> tuple[tuple[dict, list], tuple[dict, list]]:

@@ -77,7 +77,7 @@ def test_phase_one_finds_the_town_where_words_are_to_be_shared_out():
     leaves = find_subspaces(TOWNS.root(), 10, SETTINGS)
     # Cut into columns, the west has 8 / √(13·5) = 0.992, the east 2 / √(18·2) = 0.333; into rows it would be 2 / √(6·4)
     # = 0.408 and 4 / √(11·3) = 0.696. So columns; the west is above δ. The east's rows have 0 and 2 / √(6·2) = 0.577,
-    # and are cut. Where nothing asked for is said, it stays so; the other row's columns have 1 / √(2·2) = 0.5: cut once more.
+    # and are cut. Where nothing asked for is said, it stays so; the other row's columns have 1 / √(2·2) = 0.5: cut.
     assert [sorted(node.posts.tolist()) for node in leaves.either] == [[0, 1, 2, 3]]
     assert sorted(sorted(node.posts.tolist()) for node in leaves.by_text) == [[4, 6], [5], [7]]
     tolerant = find_subspaces(TOWNS.root(), 10, HybridSettings(delta=0.9, epsilon=0.35))

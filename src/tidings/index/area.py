@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tidings.csr import distinct
 from tidings.index.conjunctions import Conjunctions
 from tidings.index.lead import lead_terms
 from tidings.index.shape import boxes_of
@@ -41,7 +42,7 @@ class AreaLeads:
         leads = lead_terms(conjunctions)
         area, row = touched(conjunctions, plan)
         keys = area.astype(np.uint64) << _WORD_BITS | leads[row]
-        return cls(np.unique(keys), np.unique(leads[conjunctions.anchor_region < 0]))
+        return cls(distinct(keys), distinct(leads[conjunctions.anchor_region < 0]))
 
 
 @lru_cache(maxsize=4)  # files of an index never change
@@ -64,7 +65,7 @@ def share_by_area(
     placed = _placed(conjunctions, plan, text_of)
     is_shared = _found_twice(conjunctions, placed)
     for number in np.unique(placed.worker).tolist():
-        part = conjunctions.select(np.unique(placed.row[placed.worker == number])).compacted()
+        part = conjunctions.select(distinct(placed.row[placed.worker == number])).compacted()
         owners, local = np.unique(part.owner, return_inverse=True)
         mine = replace(part, owner=local.astype(np.uint32))
         needed = (None, _NONE, phrase_words(part), _NONE)
@@ -102,7 +103,7 @@ def _found_twice(conjunctions: Conjunctions, placed: _Placed) -> NDArray[np.uint
     """1 for each owner that lies with several workers and in an area whose posts go to several."""
     count = int(conjunctions.owner.max()) + 1 if len(conjunctions) else 0
     owner = conjunctions.owner[placed.row].astype(np.int64)
-    pairs = np.unique(owner << 16 | placed.worker)
+    pairs = distinct(owner << 16 | placed.worker)
     several = np.bincount(pairs >> 16, minlength=count) > 1
     exposed = np.bincount(owner[placed.in_company], minlength=count) > 0
     return (several & exposed).astype(np.uint8)

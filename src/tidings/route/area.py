@@ -7,6 +7,7 @@ import numpy as np
 from numba import float64, types, uint8, uint16, uint32, uint64
 from numpy.typing import NDArray
 
+from tidings.csr import distinct
 from tidings.index.area import space_plan
 from tidings.index.grid import find_list, hash_table, on_globe
 from tidings.index.index import Index
@@ -41,7 +42,7 @@ class AreaRouter:
         row_of, self._workers = plan.workers_of(index.vocabulary.terms())
         self._row_of = row_of.astype(np.uint32)
         live = [one for matcher in range(self.matchers) for one in index.shard(matcher)]
-        self._keys = np.unique(np.concatenate([np.zeros(0, np.uint64), *(one.areas.keys for one in live)]))
+        self._keys = distinct(np.concatenate([np.zeros(0, np.uint64), *(one.areas.keys for one in live)]))
         self._table = hash_table(self._keys)
         self._leads = np.zeros(index.manifest.terms + 1, np.uint8)
         self._leads[(self._keys & np.uint64(0xFFFFFFFF)).astype(np.int64)] |= _IN_AREAS

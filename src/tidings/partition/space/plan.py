@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from tidings.csr import distinct
 from tidings.errors import InputError
 from tidings.partition.space.load import LoadModel
 from tidings.partition.space.workload import Lines
@@ -68,8 +69,8 @@ class SpacePlan:
             box = np.repeat(some, counts[some])
             nth = np.arange(len(box)) - np.repeat(np.cumsum(counts[some]) - counts[some], counts[some])
             cells = (rows[0][box] + nth // wide[box]) * self.lines.columns + columns[0][box] + nth % wide[box]
-            pieces.append(np.unique(which[box].astype(np.int64) << 32 | self.area_of_cell[cells]))
-        pairs = np.unique(np.concatenate(pieces))
+            pieces.append(distinct(which[box].astype(np.int64) << 32 | self.area_of_cell[cells]))
+        pairs = distinct(np.concatenate(pieces))
         return pairs & 0xFFFFFFFF, pairs >> 32
 
     def workers_of(self, terms: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:

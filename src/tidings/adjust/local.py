@@ -1,0 +1,174 @@
+"""Local adjustment (PS²Stream, V-A): measured loads in, intents out. Nothing here moves anything.
+
+When the most loaded worker has more than σ times the load of the least loaded, phase one looks at its heaviest cells:
+sharing the words of one out over both workers, or joining what both have of one, where that lowers the sum of loads.
+If that is not enough, phase two gives cells away that carry half the difference, for as few bytes as possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tidings.adjust.select import selector
+from tidings.partition.space.load import LoadModel
+
+
+@dataclass(frozen=True, slots=True)
+class TextHalf:
+    """One half of a cell whose words are shared out: what it would be sent, hold and weigh."""
+
+    posts: float
+    subscriptions: float
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CellLoad:
+    """What a worker measured of one of its cells in a period: definition 3 says its load is posts × subscriptions.
+
+    `is_text`: whether the words of the cell are shared out over several workers; `joined_posts`: how many posts would
+    be sent for what the least loaded worker and this one have of it. `halves` are given for cells that may be split.
+    """
+
+    area: int
+    posts: float
+    subscriptions: float
+    size_bytes: int
+    is_text: bool = False
+    halves: tuple[TextHalf, TextHalf] | None = None
+    joined_posts: float | None = None
+
+    @property
+    def load(self) -> float:
+        return self.posts * self.subscriptions
+
+
+@dataclass(frozen=True, slots=True)
+class SplitByText:
+    """Share the words of an area out; the half with this number (0 or 1) goes to the other worker."""
+
+    area: int
+    half: int
+    giver: int
+    taker: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Give the giver's words of an area to the taker, which has others of it."""
+
+    area: int
+    giver: int
+    taker: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Give an area away as it is."""
+
+    area: int
+    giver: int
+    taker: int
+    size_bytes: int
+
+
+Intent = SplitByText | Join | Move
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSettings:
+    """σ, from which ratio of loads on something is done; p, how many cells phase one looks at; how cells are chosen.
+
+    `model` says whether a split or a join lowers the whole load (definition 1).
+    """
+
+    sigma: float = 1.2
+    cells: int = 8
+    choose: str = "gr"
+    seed: int = 0
+    model: LoadModel = field(default_factory=LoadModel)
+
+
+def decide(workers: Sequence[Sequence[CellLoad]], settings: LocalSettings) -> list[Intent]:
+    """What to do about measured loads: for each worker its cells. Nothing when they are balanced."""
+    loads = [sum(cell.load for cell in cells) for cells in workers]
+    giver, taker = int(np.argmax(loads)), int(np.argmin(loads))
+    if len(workers) < 2 or is_balanced(loads[giver], loads[taker], settings.sigma):
+        return []
+    intents, given, gained = _reducing(workers[giver], workers[taker], giver, taker, settings)
+    high, low = loads[giver] - given, loads[taker] + gained
+    if is_balanced(high, low, settings.sigma):
+        return intents
+    touched = {intent.area for intent in intents}
+    left = [cell for cell in workers[giver] if cell.area not in touched and cell.load > 0]
+    return [*intents, *_moves(left, (high - low) / 2, giver, taker, settings)]
+
+
+def is_balanced(high: float, low: float, sigma: float) -> bool:
+    return high <= sigma * low or high <= 0
+
+
+def _reducing(
+    own: Sequence[CellLoad], others: Sequence[CellLoad], giver: int, taker: int, settings: LocalSettings
+) -> tuple[list[Intent], float, float]:
+    """Phase one: (what lowers the sum of loads, by how much the giver's load falls, by how much the taker's rises).
+
+    No step goes beyond an even balance.
+    """
+    room = (sum(cell.load for cell in own) - sum(cell.load for cell in others)) / 2
+    known = {cell.area: cell for cell in others}
+    intents: list[Intent] = []
+    given = gained = 0.0
+    for cell in sorted(own, key=lambda cell: (-cell.load, cell.area))[: settings.cells]:
+        if cell.is_text:
+            found = _join(cell, known.get(cell.area), giver, taker, settings.model)
+        else:
+            found = _split(cell, giver, taker, settings.model)
+        if found is not None and gained + found[2] <= room:
+            intent, fall, rise = found
+            intents.append(intent)
+            given, gained = given + fall, gained + rise
+    return intents, given, gained
+
+
+def _split(cell: CellLoad, giver: int, taker: int, model: LoadModel) -> tuple[Intent, float, float] | None:
+    """The smaller half goes, if both halves together have less load than the whole."""
+    if cell.halves is None:
+        return None
+    apart = sum(model.load(half.posts, half.subscriptions) for half in cell.halves)
+    if apart >= model.load(cell.posts, cell.subscriptions):
+        return None
+    loads = [half.posts * half.subscriptions for half in cell.halves]
+    half = 0 if cell.halves[0].size_bytes <= cell.halves[1].size_bytes else 1
+    intent = SplitByText(cell.area, half, giver, taker, cell.halves[half].size_bytes)
+    return intent, cell.load - loads[1 - half], loads[half]
+
+
+def _join(
+    cell: CellLoad, other: CellLoad | None, giver: int, taker: int, model: LoadModel
+) -> tuple[Intent, float, float] | None:
+    """Posts that went to both are handled once; but all are held against what both have."""
+    if other is None or not other.is_text or cell.joined_posts is None:
+        return None
+    held = cell.subscriptions + other.subscriptions
+    apart = model.load(cell.posts, cell.subscriptions) + model.load(other.posts, other.subscriptions)
+    if model.load(cell.joined_posts, held) >= apart:
+        return None
+    return Join(cell.area, giver, taker, cell.size_bytes), cell.load, cell.joined_posts * held - other.load
+
+
+def _moves(cells: Sequence[CellLoad], wanted: float, giver: int, taker: int, settings: LocalSettings) -> list[Intent]:
+    """Phase two. A cell that carries more than the whole difference would only change sides, so it stays."""
+    movable = [cell for cell in cells if cell.load < 2 * wanted]
+    if not movable or wanted <= 0:
+        return []
+    loads = np.array([cell.load for cell in movable])
+    sizes = np.array([max(1, cell.size_bytes) for cell in movable], np.int64)
+    wanted = min(wanted, float(loads.sum()))
+    chosen = selector(settings.choose)(loads, sizes, wanted, settings.seed)
+    return [Move(movable[n].area, giver, taker, movable[n].size_bytes) for n in chosen.tolist()]

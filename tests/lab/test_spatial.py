@@ -1,0 +1,61 @@
+"""The query sets are what PS²Stream says they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tidings.lab.spatial import QUERY_SETS, Tweets, draw_subscriptions, lifetimes
+
+
+def tweets() -> Tweets:
+    rng = np.random.default_rng(2)
+    words = rng.zipf(1.3, (2000, 6)) % 500
+    texts = [" ".join(f"w{word}" for word in row) for row in words]
+    return Tweets.of(pa.table({"text": texts, "lat": rng.uniform(25, 45, 2000), "lon": rng.uniform(-90, -70, 2000)}))
+
+
+def sides_km(table: pa.Table) -> np.ndarray:
+    boxes = np.array(table.column("region").to_pylist())
+    return (boxes[:, 3] - boxes[:, 1]) * 111.195
+
+
+@pytest.mark.parametrize("query_set", QUERY_SETS)
+def test_a_query_has_one_to_three_words_and_a_square_of_the_size_it_should(query_set):
+    table = draw_subscriptions(query_set, 3000, tweets(), seed=1)
+    sizes = [len([word for word in query.split() if word != "OR"]) for query in table.column("query").to_pylist()]
+    assert set(sizes) == {1, 2, 3}
+    assert sides_km(table).min() > 0.99
+    assert sides_km(table).max() < (50.01 if query_set == "Q1" else 100.01)
+    boxes = np.array(table.column("region").to_pylist())
+    wide = (boxes[:, 2] - boxes[:, 0]) * 111.195 * np.cos(np.radians((boxes[:, 1] + boxes[:, 3]) / 2))
+    assert np.allclose(wide, sides_km(table))
+
+
+def test_every_query_of_q2_has_a_word_that_is_not_frequent():
+    drawn = tweets()
+    frequent = {term.decode() for term in drawn.corpus.terms[: int(len(drawn.corpus.terms) * 0.01)]}
+    queries = draw_subscriptions("Q2", 2000, drawn, seed=1).column("query").to_pylist()
+    assert all(set(query.replace(" OR ", " ").split()) - frequent for query in queries)
+    others = draw_subscriptions("Q1", 2000, drawn, seed=1).column("query").to_pylist()
+    assert not all(set(query.replace(" OR ", " ").split()) - frequent for query in others)
+
+
+def test_q3_has_regions_of_either_kind_and_some_of_them_change():
+    drawn = tweets()
+    before, after = (draw_subscriptions("Q3", 4000, drawn, 1, flipped) for flipped in (0.0, 0.1))
+    assert 0.1 < np.mean(sides_km(before) > 50) < 0.5  # half of the half that is of Q2
+    changed = np.mean(np.abs(sides_km(before) - sides_km(after)) > 1e-6)
+    assert 0.03 < changed < 0.2
+
+
+def test_the_same_seed_draws_the_same():
+    assert draw_subscriptions("Q3", 50, tweets(), 3).equals(draw_subscriptions("Q3", 50, tweets(), 3))
+    assert not draw_subscriptions("Q3", 50, tweets(), 3).equals(draw_subscriptions("Q3", 50, tweets(), 4))
+
+
+def test_lifetimes_are_normal_around_their_mean():
+    drawn = lifetimes(20_000, 1000, seed=1)
+    assert drawn.mean() == pytest.approx(1000, rel=0.01)
+    assert drawn.std() == pytest.approx(200, rel=0.03)
