@@ -20,6 +20,7 @@ from tidings.errors import InputError
         (["--shed", "consensus", "--plan", "replicated"], "--shed withholds posts from matchers"),
         (["--shed", "sleep"], "'sleep' is not one of 'off', 'consensus', 'subscription', 'random'"),
         (["--partitioner", "clever"], "no plan called 'clever'; choose one of: hash, salb+"),
+        (["--partitioner", "hybrid"], "a stream is shared out by words; choose one of: hash, salb+"),
         (["--placement", "anywhere"], "There is no placer called 'anywhere'"),
         (["--matchers", "5000"], "less than or equal to 1024"),
         (["--relearn-factor", "-1"], "--relearn-factor -1: give more than 1, or 0 for never."),

@@ -24,7 +24,7 @@ WORDS = [f"w{number}" for number in range(9)]
 posts_of_words = st.lists(st.lists(st.sampled_from([*WORDS, "other"]), max_size=8), min_size=1, max_size=15)
 
 
-def _hot(terms):
+def _hot(terms, conjunctions):
     """A plan in which the first word is so hot that it is split."""
     texts = pa.array(["w0"] * 300 + [" ".join(WORDS)] * 20, pa.large_string())
     return fit("salb+", Corpus.of_texts(texts, Vocabulary.build(terms)), 8)

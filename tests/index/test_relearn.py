@@ -27,7 +27,7 @@ TEXTS = pa.array([" ".join(WORDS[n % 12 :: 1 + n % 4]) for n in range(200)], pa.
 SAID = [ScanPost(" ".join(WORDS)), ScanPost("word1 word3"), ScanPost("nothing at all")]
 
 
-def learn(terms) -> WordPlan:
+def learn(terms, conjunctions) -> WordPlan:
     from tidings.receive.vocabulary import Vocabulary
 
     return fit("salb+", Corpus.of_texts(TEXTS, Vocabulary.build(terms)), MATCHERS)
@@ -120,7 +120,7 @@ def test_another_wish_makes_everything_anew(tmp_path, other):
 def test_a_plan_that_is_given_is_used_from_the_first_version_on(tmp_path):
     with open_store(tmp_path) as store:
         store.subscribe_many([(word,) for word in WORDS])
-        given_plan = learn([word.encode() for word in WORDS])
+        given_plan = learn([word.encode() for word in WORDS], None)
         follower = Follower(store, tmp_path / "index", replace(WANTED, origin="crc"), given_plan)
         assert follower.index.manifest.plan.algorithm == "salb+"
         assert follower.index.manifest.plan.words
@@ -131,7 +131,7 @@ def test_what_cannot_be_learned_leaves_the_plan_as_it_is(tmp_path):
         store.subscribe("word1")
         follower = Follower(store, tmp_path / "index", WANTED)
 
-        def fail(terms):
+        def fail(terms, conjunctions):
             raise ValueError("no good")
 
         follower.relearn(fail)
@@ -149,7 +149,7 @@ def test_a_replay_finds_the_version_it_was_begun_with_after_the_switch(tmp_path)
         pinned = follower.refresh().version
         store.begin("s", 0, pinned, 1)
         going_on = threading.Event()
-        follower.relearn(lambda terms: [going_on.wait(60), learn(terms)][1])
+        follower.relearn(lambda *asked: [going_on.wait(60), learn(*asked)][1])
         for number in range(12):
             store.subscribe(f"other{number}")
             follower.refresh()

@@ -52,7 +52,7 @@ def posts() -> list[ScanPost]:
 def test_regions_of_every_shape_match_as_by_brute_force(tmp_path, name, merged):
     table, said = subscriptions(), posts()
     plan, space = (PlanRecord(name, 3, 7), space_learner(name, said, 3)) if name else (None, None)
-    index, refused = create_index(tmp_path / "index", table.slice(0, 12), plan, space=space)
+    index, refused = create_index(tmp_path / "index", table.slice(0, 12), plan, space)
     index, more = change_index(index, table.slice(12), pa.array([3], pa.int64()))
     assert refused == more == ()
     parsed, _ = parse_rows(table["query"].combine_chunks(), table["region"].to_pylist(), np.arange(len(table)))

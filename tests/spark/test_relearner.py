@@ -89,7 +89,7 @@ def test_a_plan_that_has_become_worse_is_learned_anew_and_is_then_judged_by_its_
 def test_what_cannot_be_learned_is_told_and_tried_again_later(started, monkeypatch):
     stream = started(Rules())
     stream.batch()
-    monkeypatch.setattr(WantedPlan, "learn_anew", lambda self, sample: lambda terms: 1 / 0)
+    monkeypatch.setattr(WantedPlan, "learn_anew", lambda self, sample: lambda terms, conjunctions: 1 / 0)
     assert [stream.batch(), stream.batch()] == [1, 1]
     assert sum("the one in use stays" in said for said in stream.said) == 1
     monkeypatch.undo()

@@ -107,12 +107,12 @@ def test_matches_of_removed_and_unknown_subscriptions_are_dropped_with_their_pos
 
 def test_a_replay_gets_the_versions_recorded_first(where):
     with open_store(where) as store:
-        assert store.begin("s", 3, 10, 20) == (10, 20, False, False)
+        assert store.begin("s", 3, 10, 20) == (10, 20, False, False, "")
     with open_store(where) as store:
-        assert store.begin("s", 3, 11, 21) == (10, 20, False, True)
+        assert store.begin("s", 3, 11, 21) == (10, 20, False, True, "")
         store.commit("s", 3, posts([]), matches([]))
-        assert store.begin("s", 3, 12, 22) == (10, 20, True, True)
-        assert store.begin("t", 3, 12, 22) == (12, 22, False, False)
+        assert store.begin("s", 3, 12, 22) == (10, 20, True, True, "")
+        assert store.begin("t", 3, 12, 22) == (12, 22, False, False, "")
 
 
 def test_a_batch_that_was_never_begun_is_refused(store):

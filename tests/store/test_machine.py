@@ -105,7 +105,7 @@ class StoreMachine(RuleBasedStateMachine):
     def replay(self, data: st.DataObject) -> None:
         if self.done:
             batch = data.draw(st.sampled_from(sorted(self.done)))
-            assert self.store.begin("s", batch, 100, 0) == (self.begun[batch], 0, True, True)
+            assert self.store.begin("s", batch, 100, 0) == (self.begun[batch], 0, True, True, "")
             ids, pairs = self.done[batch]
             assert self.store.commit("s", batch, posts(ids), matches(pairs)).matches == 0
 

@@ -166,9 +166,14 @@ def _batch(shed: Shed, latency_s: float) -> int:
 def _check_plan(
     plan: Plan, partitioner: str, matchers: int | None, placement: str, shed: Shed, every_s: float | None
 ) -> None:
+    from tidings.partition.space.learn import SPACE_PARTITIONERS
+    from tidings.partition.words.learn import PARTITIONERS
     from tidings.partition.words.wanted import WantedPlan
 
     wanted = WantedPlan.checked(partitioner, matchers, placement)
+    if wanted.partitioner in SPACE_PARTITIONERS:
+        known = ", ".join(PARTITIONERS)
+        raise InputError(f"--partitioner {partitioner}: a stream is shared out by words; choose one of: {known}.")
     if plan == Plan.replicated and shed != Shed.off:
         raise InputError(
             "--shed withholds posts from matchers, and the replicated plan has none; leave --plan out, or make it "
