@@ -16,7 +16,7 @@ from tidings.correlate.run import calculator_of
 from tidings.correlate.settings import Settings
 from tidings.correlate.tracker import Reports, tracked
 from tidings.partition.tags.learn import partition
-from tidings.spark.stages import Batches, Stage, _each, _first_batch_number, _rows
+from tidings.spark.blobs import Batches, Stage, each, first_batch_number, labelled
 
 PARSED = (
     "batch bigint, rows bigint, unreadable bigint, untimed bigint, tagged bigint, capped bigint, names binary, "
@@ -37,7 +37,7 @@ def parse(tracked_words: tuple[str, ...]) -> Stage:
 
     def stage(batches: Batches) -> Batches:
         parser = _parser(tracked_words)
-        for number, batch in enumerate(batches, _first_batch_number()):
+        for number, batch in enumerate(batches, first_batch_number()):
             parsed = parser.parse(batch)
             names, packed = blob.pack_posts(parsed)
             unreadable = int(batch.column("unreadable").to_numpy(zero_copy_only=False).sum())
@@ -45,7 +45,7 @@ def parse(tracked_words: tuple[str, ...]) -> Stage:
             counts = [number, batch.num_rows, unreadable, untimed, len(parsed.posts), parsed.capped]
             labels = dict(zip(("batch", "rows", "unreadable", "untimed", "tagged", "capped"), counts, strict=True))
             columns = {name: pa.array([value], pa.int64()) for name, value in labels.items()}
-            yield _rows([packed], **columns, names=pa.array([names], pa.binary()))
+            yield labelled([packed], **columns, names=pa.array([names], pa.binary()))
 
     return stage
 
@@ -60,9 +60,9 @@ def partition_share(partitions: int, algorithm: str, seed: int) -> Stage:
     """the share of each partitioner → what it hands over to the merger."""
 
     def stage(batches: Batches) -> Batches:
-        for partitioner, share in _each(batches):
+        for partitioner, share in each(batches):
             pieces = partition(blob.unpack_sets(share), partitions, algorithm, seed)
-            yield _rows([blob.pack_sets(pieces)], partitioner=pa.array([partitioner], pa.int32()))
+            yield labelled([blob.pack_sets(pieces)], partitioner=pa.array([partitioner], pa.int32()))
 
     return stage
 
@@ -73,7 +73,7 @@ def calculate(settings: Settings, shards: int) -> Stage:
     def stage(batches: Batches) -> Batches:
         calculators: dict[int, Calculator] = {}
         waiting = _Waiting(shards)
-        for calculator, plan, _, packed in _each(batches):
+        for calculator, plan, _, packed in each(batches):
             told = blob.unpack_told(calculator, plan, packed)
             for end, counted in calculators.setdefault(calculator, calculator_of(settings)).take(told):
                 yield from waiting.take(Reports.of(end, calculator, counted))
@@ -103,14 +103,14 @@ class _Waiting:
             yield self._sent(shard, reports)
 
     def _sent(self, shard: int, reports: list[Reports]) -> pa.RecordBatch:
-        return _rows([blob.pack_reports(Reports.together(reports))], shard=pa.array([shard], pa.int32()))
+        return labelled([blob.pack_reports(Reports.together(reports))], shard=pa.array([shard], pa.int32()))
 
 
 def track(settings: Settings, names: Broadcast[bytes]) -> Stage:
     """reports → coefficients, one for each window and set of tags, with the tags by name."""
 
     def stage(batches: Batches) -> Batches:
-        reports = [blob.unpack_reports(packed) for _, packed in _each(batches)]
+        reports = [blob.unpack_reports(packed) for _, packed in each(batches)]
         spelling = pa.array(names.value.split(b"\n"), pa.binary()).cast(pa.string())
         found = tracked(Reports.together(reports))
         for first in range(0, len(found), _ROWS_OUT):
@@ -124,8 +124,8 @@ def track_packed() -> Stage:
     """The same for an audit: packed, with the tags by number."""
 
     def stage(batches: Batches) -> Batches:
-        reports = [blob.unpack_reports(packed) for _, packed in _each(batches)]
+        reports = [blob.unpack_reports(packed) for _, packed in each(batches)]
         found = tracked(Reports.together(reports))
-        yield _rows([blob.pack_reports(found)], shard=pa.array([0], pa.int32()))
+        yield labelled([blob.pack_reports(found)], shard=pa.array([0], pa.int32()))
 
     return stage

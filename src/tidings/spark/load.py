@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pyspark import SparkContext
 from pyspark.accumulators import AccumulatorParam
 
-from tidings.spark.stages import Batches, Stage
+from tidings.spark.blobs import Batches, Stage
 from tidings.spark.worker import IndexRef, open_index
 from tidings.watch.load import MatcherLoad, idle, together
 

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark import TaskContext
 
 from tidings.merge.once import Merger
 from tidings.receive.compose import searchable
 from tidings.route.blob import pack, unpack
 from tidings.route.noted import Noted
+from tidings.spark.blobs import Batches, Stage, each, first_batch_number, labelled
 from tidings.spark.routing import Routing
 from tidings.spark.worker import IndexRef, open_index
-
-Batches = Iterator[pa.RecordBatch]
-Stage = Callable[[Batches], Batches]
 
 ROUTED = "matcher int, batch bigint, sent int, blob binary"  # the posts of one batch for one matcher
 HITS = "batch bigint, sent int, blob binary"  # what one matcher found in one batch
@@ -76,14 +72,14 @@ def route(ref: IndexRef, routed: pa.Schema, routing: Routing = _SEND_ALL) -> Sta
 
     def stage(batches: Batches) -> Batches:
         opened, noted = open_index(ref), []
-        for number, batch in enumerate(batches, _first_batch_number()):
+        for number, batch in enumerate(batches, first_batch_number()):
             received, where = opened.receive(batch)
             sent = opened.router.route(received, where, routing.shed)
             noted.append(Noted.of(sent, _some_texts(batch, routing.texts)))
             shares = sent.shares
             blobs = [pack(share, batch.column("id"), where, routed) for share in shares]
             matchers = pa.array([share.matcher for share in shares], pa.int32())
-            yield _rows(blobs, matcher=matchers, **_labels([number] * len(shares), len(shares)))
+            yield labelled(blobs, matcher=matchers, **_labels([number] * len(shares), len(shares)))
         routing.told(noted)
         opened.keep_warm()
 
@@ -101,7 +97,7 @@ def match_shard(ref: IndexRef, routed: pa.Schema) -> Stage:
 
     def stage(batches: Batches) -> Batches:
         opened = open_index(ref)
-        for matcher, _, _, blob in _each(batches):
+        for matcher, _, _, blob in each(batches):
             posts = unpack(blob, routed)
             for found in opened.match(matcher, posts.received, posts.positions):
                 yield from _matches(found.ids, posts.ids, found.hits.posts)
@@ -114,7 +110,7 @@ def find_in_shard(ref: IndexRef, routed: pa.Schema, hits: pa.Schema) -> Stage:
 
     def stage(batches: Batches) -> Batches:
         opened = open_index(ref)
-        for matcher, number, sent, blob in _each(batches):
+        for matcher, number, sent, blob in each(batches):
             posts = unpack(blob, routed)
             tables = []
             for found in opened.match(matcher, posts.received, posts.positions):
@@ -122,7 +118,7 @@ def find_in_shard(ref: IndexRef, routed: pa.Schema, hits: pa.Schema) -> Stage:
                 tables.append(pa.record_batch(columns, schema=hits))
             whole = pa.Table.from_batches(tables, hits).combine_chunks()
             batch = whole.to_batches()[0] if len(whole) else pa.RecordBatch.from_pylist([], hits)
-            yield _rows([batch.serialize()], **_labels([number], sent))
+            yield labelled([batch.serialize()], **_labels([number], sent))
 
     return stage
 
@@ -132,7 +128,7 @@ def merge(hits: pa.Schema) -> Stage:
 
     def stage(batches: Batches) -> Batches:
         merger = Merger()
-        for number, sent, blob in _each(batches):
+        for number, sent, blob in each(batches):
             yield from _tables(merger.take(number, sent, pa.ipc.read_record_batch(blob, hits)))
         yield from _tables(merger.rest())
 
@@ -164,26 +160,3 @@ def _matches(subscription_ids: pa.Array, post_ids: pa.Array, posts: NDArray[np.u
 
 def _labels(numbers: list[int], sent: int) -> dict[str, pa.Array]:
     return {"batch": pa.array(numbers, pa.int64()), "sent": pa.array([sent] * len(numbers), pa.int32())}
-
-
-def _rows(blobs: list[pa.Buffer], **columns: pa.Array) -> pa.RecordBatch:
-    """Labels and blobs side by side; every blob is copied once."""
-    ends = np.cumsum([0, *(blob.size for blob in blobs)], dtype=np.int32)
-    whole = pa.py_buffer(b"".join(blobs))
-    column = pa.Array.from_buffers(pa.binary(), len(blobs), [None, pa.py_buffer(ends), whole])
-    return pa.record_batch({**columns, "blob": column})
-
-
-def _each(batches: Batches) -> Iterator[tuple[Any, ...]]:
-    """Row by row: the labels as Python values, the blob as a buffer that is not copied."""
-    for batch in batches:
-        *labels, blobs = batch.columns
-        values = zip(*(label.to_pylist() for label in labels), strict=True)
-        for row, label in enumerate(values):
-            yield *label, blobs[row].as_buffer()
-
-
-def _first_batch_number() -> int:
-    """Batches are numbered so that no two tasks use the same number."""
-    context = TaskContext.get()
-    return (context.partitionId() if context is not None else 0) << 32

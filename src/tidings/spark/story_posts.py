@@ -15,10 +15,10 @@ from pyspark.sql import functions as F
 from tidings.correlate.parse import Parsed, Parser
 from tidings.correlate.trends import Story
 from tidings.receive.post_files import PostFiles
+from tidings.spark.blobs import Batches, Stage
 from tidings.spark.correlate import with_times
 from tidings.spark.read import read_posts
 from tidings.spark.run import Note, started, told_in_words
-from tidings.spark.stages import Batches, Stage
 
 _FOUND = "story int, time bigint, id string, text string"
 

@@ -6,24 +6,22 @@ out. The last area is no place at all: posts without a position, whose words all
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tidings.csr import distinct
 from tidings.errors import InputError
+from tidings.partition import plan_file
 from tidings.partition.space.load import LoadModel
 from tidings.partition.space.workload import Lines
 from tidings.partition.words.plan import checked_matchers, hashed
 
-FORMAT, FORMAT_VERSION = "tidings-space-plan", 1
-_KEY = b"tidings"
+_KIND = ("tidings-space-plan", 1)
 _CELLS_AT_ONCE = 1 << 22
 
 
@@ -107,8 +105,6 @@ def save_space_plan(plan: SpacePlan, path: Path) -> None:
     cells = plan.area_of_cell.astype(np.int64)
     firsts = np.flatnonzero(np.diff(cells, prepend=-1))
     about = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
         "algorithm": plan.algorithm,
         "workers": plan.workers,
         "posts": plan.posts,
@@ -122,20 +118,12 @@ def save_space_plan(plan: SpacePlan, path: Path) -> None:
     columns = list(zip(*rows, strict=True)) or [(), (), ()]
     kinds = (pa.uint32(), pa.binary(), pa.uint16())
     table = pa.table([pa.array(c, kind) for c, kind in zip(columns, kinds, strict=True)], ["area", "word", "worker"])
-    pq.write_table(table.replace_schema_metadata({_KEY: json.dumps(about)}), path, write_page_checksum=True)
+    plan_file.save(table, about, _KIND, path)
 
 
 def load_space_plan(path: Path) -> SpacePlan:
     """Read a plan; InputError, naming the file, when it is none."""
-    if not path.is_file():
-        raise InputError(f"{path}: there is no such plan; make one with `tidings plan learn`.")
-    try:
-        table = pq.read_table(path, page_checksum_verification=True)
-        about = json.loads((table.schema.metadata or {}).get(_KEY, b"{}"))
-    except (OSError, pa.ArrowException, ValueError) as error:
-        raise InputError(f"{path}: this is not a whole plan; make it again.") from error
-    if about.get("format") != FORMAT or about.get("format_version") != FORMAT_VERSION:
-        raise InputError(f"{path}: this is not a space plan of this version; make it again.")
+    table, about = plan_file.load(path, _KIND)
     words: dict[int, dict[bytes, int]] = {}
     for area, word, worker in zip(*(table.column(name).to_pylist() for name in table.column_names), strict=True):
         words.setdefault(area, {})[word] = worker

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +9,15 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tidings.errors import InputError
+from tidings.partition import plan_file
 from tidings.partition.words.versions import Versions
 from tidings.receive.vocabulary import Vocabulary, hash_terms
 
 MAX_MATCHERS = 1024
-FORMAT, FORMAT_VERSION = "tidings-plan", 1
-_KEY = b"tidings"
+_KIND = ("tidings-plan", 1)
 
 
 class WordPlan(Protocol):
@@ -88,8 +86,6 @@ def checked_matchers(matchers: int) -> int:
 def save_plan(plan: LearnedPlan, path: Path) -> None:
     """Write a plan as one Parquet file: `word`, and `matchers`, one for each version."""
     about = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
         "algorithm": plan.algorithm,
         "matchers": plan.matchers,
         "seed": plan.seed,
@@ -99,20 +95,12 @@ def save_plan(plan: LearnedPlan, path: Path) -> None:
         pa.array(plan.versions.starts.astype(np.int32)), pa.array(plan.versions.matchers, pa.uint16())
     )
     table = pa.table({"word": pa.array(plan.words.terms(), pa.binary()), "matchers": lists})
-    pq.write_table(table.replace_schema_metadata({_KEY: json.dumps(about)}), path, write_page_checksum=True)
+    plan_file.save(table, about, _KIND, path)
 
 
 def load_plan(path: Path) -> LearnedPlan:
     """Read a plan; InputError, naming the file, when it is none."""
-    if not path.is_file():
-        raise InputError(f"{path}: there is no such plan; make one with `tidings plan learn`.")
-    try:
-        table = pq.read_table(path, page_checksum_verification=True)
-        about = json.loads((table.schema.metadata or {}).get(_KEY, b"{}"))
-    except (OSError, pa.ArrowException, ValueError) as error:
-        raise InputError(f"{path}: this is not a whole plan; make it again with `tidings plan learn`.") from error
-    if about.get("format") != FORMAT or about.get("format_version") != FORMAT_VERSION:
-        raise InputError(f"{path}: this is not a plan of this version; make it again with `tidings plan learn`.")
+    table, about = plan_file.load(path, _KIND)
     lists = table.column("matchers").combine_chunks()
     versions = Versions(
         np.asarray(lists.flatten()).astype(np.uint16, copy=False), np.asarray(lists.offsets).astype(np.uint64)
