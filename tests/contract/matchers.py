@@ -133,7 +133,6 @@ def changed_index(
     queries: Sequence[str],
     plan: PlanRecord | None,
     learn: Learn | None = None,
-    space: LearnSpace | None = None,
 ) -> Index:
     """An index that came to hold these queries in three versions: some were added, some replaced, others removed."""
     kept, late, replaced = ([n for n in range(len(queries)) if n % 4 in rest] for rest in ((0, 2), (3,), (1,)))
@@ -144,7 +143,7 @@ def changed_index(
         *((_EXTRA + number, queries[number]) for number in kept),
     ]
     old = table([query for _, query in first], [number for number, _ in first])
-    index, _ = create_index(folder, old, plan, learn, space)
+    index, _ = create_index(folder, old, plan, learn)
     half = len(extra) // 2
     added = table([queries[number] for number in late], late)
     index, _ = change_index(index, added, pa.array(extra[:half], pa.int64()))
