@@ -15,6 +15,8 @@ from tidings.index.follow import Follower
 from tidings.spark import deliver, found
 from tidings.spark.deliver import ToParquet, ToStore
 from tidings.spark.found import in_parts, is_large
+from tidings.spark.posts import whole
+from tidings.spark.relearning import Relearner
 from tidings.spark.stream import Batches
 from tidings.store import Found, open_store
 
@@ -90,11 +92,13 @@ def test_a_large_batch_is_stored_as_a_small_one_is(spark, tmp_path, monkeypatch,
             return parts
 
     with open_store(state) as store:
+        follower = Follower(store, state / "index")
+        relearner = Relearner(follower, store, None)
         batches = Batches(
-            store, Follower(store, state / "index"), Noting(), lambda: "s", lambda _: [file], state / "found"
+            store, follower, Noting(), lambda: "s", relearner, files=lambda _: [file], spool=state / "found"
         )
         posts = spark.read.schema("id bigint, text string, lat double, lon double").json(str(feed.folder))
-        batches(posts, 0)
+        batches(whole(posts), 0)
     assert stored(state) == wanted(feed.rows, QUERIES)
     assert bool(spooled) == (large_bytes == 0)
 

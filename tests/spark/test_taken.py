@@ -10,6 +10,7 @@ from tidings.errors import InputError
 from tidings.index.follow import Follower
 from tidings.spark.checkpoint import open_batch
 from tidings.spark.deliver import ToStore
+from tidings.spark.relearning import Relearner
 from tidings.spark.stream import Batches
 from tidings.spark.taken import taken_files
 from tidings.store import open_store
@@ -81,7 +82,9 @@ def test_a_batch_with_a_file_that_is_gone_is_not_stored_without_it(notes, tmp_pa
     (notes.posts / "a.jsonl").unlink()
     with open_store(tmp_path) as store:
         follower = Follower(store, tmp_path / "index")
-        batches = Batches(store, follower, ToStore(), lambda: "s", lambda n: taken_files(notes.checkpoint, n), meter=0)
+        relearner, no_session = Relearner(follower, store, None), {"meter": 0, "routes": 0}
+        batches = Batches(store, follower, ToStore(), lambda: "s", relearner, **no_session)
+        batches.files = lambda n: taken_files(notes.checkpoint, n)
         with pytest.raises(InputError, match=r"a\.jsonl"):
             batches(None, 0)
         assert [one.state for one in store.ledger()] == ["begun"]
