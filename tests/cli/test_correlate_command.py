@@ -24,6 +24,7 @@ COMMANDS = {
     "trends": ["trends", "--from", "found", "--json", "--top", "3", "--posts", "posts.parquet"],
     "related": ["related", "#T1", "--from", "found.csv", "--top", "2", "--json"],
     "shown": ["trends", "--from", "found", "--top", "1"],
+    "empty": ["correlate", "empty.jsonl", "--window", "1 day", "--out", "e.csv", "--json"],
     "no time": ["correlate", "untimed.parquet", "--window", "1 day", "--out", "x"],
 }
 
@@ -51,6 +52,7 @@ def ran(tmp_path_factory) -> dict[str, Result]:
         "no JSON",
         '{"id": 4, "time": "2020-03-12T12:00:00Z", "text": "nothing"}',
     ]
+    (folder / "empty.jsonl").touch()
     (folder / "odd.jsonl").write_text("\n".join(odd))
     (folder / "posts.csv").write_text(
         "time,text\n2020-01-01T10:00:00Z,#a #b\n2020-01-01T13:00:00Z,#a #b\n2020-01-01T10:30:00Z,#a #b\n"
@@ -118,6 +120,11 @@ def test_rows_that_cannot_be_used_are_listed_and_stop_nothing(ran):
     }
     listed = [json.loads(line) for line in (ran["folder"] / "odd_out.jsonl.rejected.jsonl").read_text().splitlines()]
     assert {row["reason"] for row in listed} == set(summary["reasons"])
+
+
+def test_an_empty_file_has_no_coefficients(ran):
+    assert ran["empty"].code == 0, ran["empty"].err
+    assert ran["empty"].summary["coefficients"] == 0
 
 
 def test_posts_that_are_too_late_are_counted_and_dropped(ran):

@@ -159,6 +159,11 @@ def test_of_several_the_hardest_counts_and_is_named() -> None:
     assert told == (FAILS, "0.8 times against c; there cost 0.50 ×")
 
 
+def test_experiments_come_in_the_order_of_their_numbers() -> None:
+    assert [one.name for one in experiments()][:2] == ["scalability", "subscriptions"]
+    assert experiments()[-1].name == "correlations"
+
+
 def test_every_experiment_has_claims_with_known_rules_and_figures() -> None:
     for one in experiments():
         assert one.claims

@@ -128,6 +128,28 @@ def remember(tags, first, last, latest, before):  # type: ignore[no-untyped-def]
         latest[tag] = uint32(place + _ONE)
 
 
+@inlined
+def _known(tags, first, last, owners, frequency):  # type: ignore[no-untyped-def]
+    """Of the tags of a post: the calculators that own any, those that own all, and how often they were said."""
+    some, whole, met = _ZERO, ~_ZERO, int64(0)
+    for at in range(first, last):
+        tag = uint64(tags[at])
+        some |= owners[tag]
+        whole &= owners[tag]
+        met += frequency[tag]
+    return some, whole, met
+
+
+@inlined
+def _remember(tags, first, last, frequency, latest, before):  # type: ignore[no-untyped-def]
+    """Note that the tags of a post were said, and where each was said before."""
+    for at in range(first, last):
+        tag = uint64(tags[at])
+        frequency[tag] += 1
+        before[at] = latest[tag]
+        latest[tag] = uint32(at + _ONE)
+
+
 @kernel(
     int64,
     read(uint32),
@@ -158,12 +180,7 @@ def disseminate(  # type: ignore[no-untyped-def]
     set_room = uint64(parents.size) - uint64(1 << MAX_TAGS)
     while post < uint64(panes.size) and state[_ZERO] <= set_room:
         first, last = starts[post], starts[post + _ONE]
-        some, whole, met = _ZERO, ~_ZERO, int64(0)
-        for at in range(first, last):
-            tag = uint64(tags[at])
-            some |= owners[tag]
-            whole &= owners[tag]
-            met += frequency[tag]
+        some, whole, met = _known(tags, first, last, owners, frequency)
         needed = int64(MAX_PARTITIONS) + (2 * met if whole == _ZERO and counters[CATCH_UP] != 0 else 0)
         if counters[HEADS] + needed > heads.shape[0] or counters[TOLD] + needed * MAX_TAGS >= told.size:
             break
@@ -181,11 +198,7 @@ def disseminate(  # type: ignore[no-untyped-def]
                 )  # fmt: skip
                 some |= _ONE << best
                 counters[ADDED] += 1
-        for at in range(first, last):
-            tag = uint64(tags[at])
-            frequency[tag] += 1
-            before[at] = latest[tag]
-            latest[tag] = uint32(at + _ONE)
+        _remember(tags, first, last, frequency, latest, before)
         left = some
         while left != _ZERO:
             calculator = lowest_bit(left)

@@ -59,7 +59,8 @@ class Experiment:
 def experiments() -> tuple[Experiment, ...]:
     """All there are."""
     folder = resources.files("tidings.lab") / "experiments"
-    files = sorted((file for file in folder.iterdir() if file.name.endswith(".toml")), key=lambda file: file.name)
+    files = [file for file in folder.iterdir() if file.name.endswith(".toml")]
+    files.sort(key=lambda file: int(file.name.partition("-")[0]))
     return tuple(_read(tomllib.loads(file.read_text("utf-8"))) for file in files)
 
 

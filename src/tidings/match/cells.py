@@ -7,9 +7,8 @@ from numba import types, uint8, uint32, uint64
 from numpy.typing import NDArray
 
 from tidings.index.grid import SIZES, find_list
-from tidings.index.layout import TERM_MASK
 from tidings.jit import inlined, kernel, read, write
-from tidings.match.flat import POST, USED
+from tidings.match.flat import POST, USED, holds, unmark
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
@@ -28,11 +27,6 @@ def _size_bits(keys: NDArray[np.uint64]) -> NDArray[np.uint8]:
 
 
 @inlined
-def _has(bitmap, term):  # type: ignore[no-untyped-def]
-    return (bitmap[term >> uint64(3)] >> uint8(term & uint64(7))) & uint8(1) != 0
-
-
-@inlined
 def _mark_and_list(bitmap, terms, start, end, leading, listed):  # type: ignore[no-untyped-def]
     """Mark the words of a post and write down those that may lead anywhere, each once; 0, no word, is the first."""
     listed[_ZERO] = uint32(0)
@@ -48,25 +42,16 @@ def _mark_and_list(bitmap, terms, start, end, leading, listed):  # type: ignore[
 
 
 @inlined
-def _unmark(bitmap, terms, start, end):  # type: ignore[no-untyped-def]
-    bitmap[_ZERO] = uint8(0)
-    for at in range(start, end):
-        bitmap[uint64(terms[at]) >> uint64(3)] = uint8(0)
-
-
-@inlined
 def _read_list(post, first, last, entries, second, rest, bitmap, pairs, used):  # type: ignore[no-untyped-def]
     """Append the entries of one list whose words the post has; used > room says that they did not fit."""
     room = uint64(pairs.shape[0])
     for at in range(first, last):
         entry = uint64(entries[at])
-        if _has(bitmap, uint64(second[entry])):
-            if _has(bitmap, uint64(rest[entry, _ZERO])) and _has(bitmap, uint64(rest[entry, _ONE] & TERM_MASK)):
-                if used >= room:
-                    return room + _ONE
-                pairs[used, _ZERO] = post
-                pairs[used, _ONE] = uint32(entry)
-                used += _ONE
+        if holds(bitmap, entry, second, rest):
+            if used >= room:
+                return room + _ONE
+            pairs[used, _ZERO], pairs[used, _ONE] = post, uint32(entry)
+            used += _ONE
     return used
 
 
@@ -110,7 +95,7 @@ def locate(  # type: ignore[no-untyped-def]
                 if found != 0:
                     first, last = uint64(starts[found - _ONE]), uint64(starts[found])
                     used = _read_list(uint32(post), first, last, entries, second, rest, bitmap, pairs, used)
-        _unmark(bitmap, terms, start, end)
+        unmark(bitmap, terms, start, end)
         if used > room:
             state[POST], state[USED] = post, before
             return False

@@ -34,6 +34,14 @@ def _has(bitmap, term):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def holds(bitmap, entry, second, rest):  # type: ignore[no-untyped-def]
+    """Whether a post whose words are marked has the words of an entry, up to four."""
+    if not _has(bitmap, uint64(second[entry])):
+        return False
+    return _has(bitmap, uint64(rest[entry, _ZERO])) and _has(bitmap, uint64(rest[entry, _ONE] & TERM_MASK))
+
+
+@inlined
 def _mark(bitmap, terms, start, end):  # type: ignore[no-untyped-def]
     for at in range(start, end):
         term = uint64(terms[at])
@@ -58,7 +66,7 @@ def _mark_and_list(bitmap, terms, start, end, list_start, second, listed):  # ty
 
 
 @inlined
-def _unmark(bitmap, terms, start, end):  # type: ignore[no-untyped-def]
+def unmark(bitmap, terms, start, end):  # type: ignore[no-untyped-def]
     for at in range(start, end):
         bitmap[uint64(terms[at]) >> uint64(3)] = uint8(0)
 
@@ -68,13 +76,11 @@ def _read_list(post, term, list_start, second, rest, bitmap, pairs, used):  # ty
     """Append the entries of one list that the post satisfies; used > room says that they did not fit."""
     room = uint64(pairs.shape[0])
     for entry in range(uint64(list_start[term]), uint64(list_start[term + _ONE])):
-        if _has(bitmap, uint64(second[entry])):
-            if _has(bitmap, uint64(rest[entry, _ZERO])) and _has(bitmap, uint64(rest[entry, _ONE] & TERM_MASK)):
-                if used >= room:
-                    return room + _ONE
-                pairs[used, _ZERO] = post
-                pairs[used, _ONE] = uint32(entry)
-                used += _ONE
+        if holds(bitmap, uint64(entry), second, rest):
+            if used >= room:
+                return room + _ONE
+            pairs[used, _ZERO], pairs[used, _ONE] = post, uint32(entry)
+            used += _ONE
     return used
 
 
@@ -104,7 +110,7 @@ def find(terms, bounds, list_start, second, rest, bitmap, listed, pairs, state):
             if used <= room:
                 term = uint64(listed[number])
                 used = _read_list(uint32(post), term, list_start, second, rest, bitmap, pairs, used)
-        _unmark(bitmap, terms, start, end)
+        unmark(bitmap, terms, start, end)
         if used > room:
             state[POST], state[USED] = post, before
             return False
@@ -147,7 +153,7 @@ def verify(pairs, terms, bounds, programmed, program_start, code, regions, posit
         post, entry = uint64(pairs[number, _ZERO]), pairs[number, _ONE]
         if rest[uint64(entry), _ONE] & HAS_PROGRAM:
             if post != marked:
-                _unmark(bitmap, terms, start, end)
+                unmark(bitmap, terms, start, end)
                 start, end = uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])
                 _mark(bitmap, terms, start, end)
                 marked = post
@@ -157,7 +163,7 @@ def verify(pairs, terms, bounds, programmed, program_start, code, regions, posit
                 continue
         pairs[kept, _ZERO], pairs[kept, _ONE] = uint32(post), entry
         kept += _ONE
-    _unmark(bitmap, terms, start, end)
+    unmark(bitmap, terms, start, end)
     return kept
 
 

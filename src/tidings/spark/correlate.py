@@ -117,7 +117,10 @@ def with_times(posts: DataFrame, *others: str) -> DataFrame:
 def microseconds(posts: DataFrame) -> Column:
     """The time of a post: as it came, or as ISO 8601, or as a number since 1970 whose size tells its unit."""
     if "time" not in posts.columns:
-        raise InputError(f"Posts need a column `time` to be put into windows; these have: {', '.join(posts.columns)}.")
+        if posts.isEmpty():  # an empty file has no columns at all
+            return F.lit(None).cast("bigint")
+        found = ", ".join(name for name in posts.columns if name != CORRUPT)
+        raise InputError(f"Posts need a column `time` to be put into windows; these have: {found}.")
     time, kind = F.col("time"), posts.schema["time"].dataType
     if isinstance(kind, (T.TimestampType, T.DateType, T.TimestampNTZType)):
         return F.unix_micros(time.cast("timestamp"))
