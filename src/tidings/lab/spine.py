@@ -20,7 +20,7 @@ Seconds = tuple[float, float | None]  # by the wall, and of the processor over a
 # Whoever would need longer for all posts runs on the sample, and its posts/s are compared. Spark ends Python workers
 # that were idle for a minute, so contenders without them must not keep the others waiting that long.
 LONGEST_SECONDS = 25.0
-# The bars compare these, so at the same scale: a second's sample of a join tells more of Spark's start than of the join.
+# The bars compare these, so at one scale: a sample of a second tells more of Spark's start than of the join.
 ALWAYS_ALL = ("floor", "tidings-replicated", "tidings-partitioned", "spark-sql")
 
 
