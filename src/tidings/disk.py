@@ -1,8 +1,9 @@
-"""What takes disk, counted while others write and delete."""
+"""Files: put in place whole and durable; and what takes disk, counted while others write and delete."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,3 +16,23 @@ def folder_bytes(folder: Path) -> int:
             with suppress(OSError):
                 total += os.lstat(os.path.join(place, name)).st_size
     return total
+
+
+def write_durably(file: Path, lines: Iterable[str]) -> None:
+    """A file gets its name when all of it is on the disk; whoever is killed before leaves none of that name."""
+    hidden = file.with_name(f".{file.name}.{os.getpid()}")
+    with hidden.open("w", encoding="utf-8") as written:
+        written.writelines(lines)
+        written.flush()
+        os.fsync(written.fileno())
+    hidden.rename(file)
+    sync(file.parent)
+
+
+def sync(path: Path) -> None:
+    """Have what a file holds, or which files a folder has, on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -14,9 +14,10 @@ from tidings.errors import InputError
 from tidings.index.follow import Follower
 from tidings.spark import deliver, found
 from tidings.spark.deliver import ToParquet, ToStore
-from tidings.spark.found import in_parts, is_large
+from tidings.spark.found import gathered, is_large, keep, kept
 from tidings.spark.posts import whole
 from tidings.spark.relearning import Relearner
+from tidings.spark.storing import Storing
 from tidings.spark.stream import Batches
 from tidings.store import Found, open_store
 
@@ -48,20 +49,27 @@ def told(parts) -> tuple[list[dict], list[tuple], list[dict]]:
     return posts, matches, rejected
 
 
-def test_through_files_comes_what_comes_through_memory_and_the_files_go(rows, tmp_path):
-    spool = tmp_path / "found"
-    (spool / "left by a run that was killed").mkdir(parents=True)
-    with in_parts(rows, None) as whole, in_parts(rows, spool) as parts:
-        assert len(list(parts)) > 5
-        assert told(parts) == told(whole) == told(parts)
-        assert len(told(parts)[0]) == 10
-    assert not spool.exists()
+def test_through_files_comes_what_comes_through_memory(rows, tmp_path):
+    folder = tmp_path / "found"
+    (folder / "left by a run that was killed").mkdir(parents=True)
+    whole, parts = gathered(rows, None), gathered(rows, folder)
+    assert len(list(parts)) > 5
+    assert told(parts) == told(whole) == told(parts)
+    assert len(told(parts)[0]) == 10
+    assert parts.rows == whole.rows == 15
+
+
+def test_what_is_kept_is_what_was_found(rows, tmp_path):
+    in_memory, in_files = gathered(rows, None), gathered(rows, tmp_path / "files")
+    keep(in_memory, tmp_path / "kept")
+    keep(in_files, tmp_path / "files")
+    assert told(kept(tmp_path / "kept")) == told(kept(tmp_path / "files")) == told(in_memory)
 
 
 def test_rows_that_were_written_and_cannot_be_seen_are_an_error(rows, tmp_path, monkeypatch):
     monkeypatch.setattr(found, "_files", lambda spool: [])
-    with pytest.raises(InputError, match="wrote 15 rows there, of which 0 are to be seen"), in_parts(rows, tmp_path):
-        pass
+    with pytest.raises(InputError, match="wrote 15 rows there, of which 0 are to be seen"):
+        gathered(rows, tmp_path)
 
 
 def test_large_is_what_the_files_hold_together_once_unpacked(tmp_path, monkeypatch):
@@ -88,15 +96,14 @@ def test_a_large_batch_is_stored_as_a_small_one_is(spark, tmp_path, monkeypatch,
 
     class Noting(ToStore):
         def deliver(self, stream, batch, version, parts):
-            spooled.extend(path.name for path in state.glob("found/*.parquet"))
+            spooled.extend(path.name for path in state.glob("found/*/*.parquet"))
             return parts
 
     with open_store(state) as store:
         follower = Follower(store, state / "index")
         relearner = Relearner(follower, store, None)
-        batches = Batches(
-            store, follower, Noting(), lambda: "s", relearner, files=lambda _: [file], spool=state / "found"
-        )
+        storing = Storing(store, state / "found")
+        batches = Batches(store, follower, Noting(), lambda: "s", relearner, files=lambda _: [file], storing=storing)
         posts = spark.read.schema("id bigint, text string, lat double, lon double").json(str(feed.folder))
         batches(whole(posts), 0)
     assert stored(state) == wanted(feed.rows, QUERIES)

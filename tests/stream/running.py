@@ -190,10 +190,16 @@ def _read(pipe: Iterable[str], lines: list[str]) -> None:
 
 
 def run_once(
-    feed: Path, state: Path | str, *options: str, crash: str = "", small: bool = True, work: Path | None = None
+    feed: Path,
+    state: Path | str,
+    *options: str,
+    crash: str = "",
+    small: bool = True,
+    work: Path | None = None,
+    command: Sequence[str] = TIDINGS,
 ) -> Run:
     """Take what is there, to the end (or to the crash)."""
-    with Run(feed, state, "--once", *options, crash=crash, small=small, work=work) as run:
+    with Run(feed, state, "--once", *options, crash=crash, small=small, work=work, command=command) as run:
         run.ended()
     return run
 

@@ -4,33 +4,37 @@ from __future__ import annotations
 
 import random
 import signal
+import sys
 import time
 
 import pytest
+from tests.cli.runs import TIDINGS
 from tests.stream.running import QUERIES, Feed, Run, done, run_once, stored, subscribe, wanted
 
 from tidings.spark.points import POINTS
 from tidings.store import open_store
 
-DANGEROUS = ("after writing", "before committing", "after committing", "before checkpointing")
+BEHIND = "import tidings.spark.storing as s; s.MUCH = 0; from tidings.cli.main import main; main()"
+ALL_BEHIND = (sys.executable, "-c", BEHIND)  # stores every batch while the next is matched, however small it is
 LATER_QUERY = "the OR in OR a OR storm OR fire OR match"
 
 
-def crash(feed: Feed, state, point: str, batch: int) -> None:
-    run = run_once(feed.folder, state, crash=f"{point}@{batch}")
+def crash(feed: Feed, state, point: str, batch: int, command=TIDINGS) -> None:
+    run = run_once(feed.folder, state, crash=f"{point}@{batch}", command=command)
     assert run.process.returncode == -signal.SIGKILL, f"{point}@{batch} was not reached\n{run.err}"
 
 
-def test_five_crashes_lose_nothing_and_repeat_nothing_and_a_replay_uses_its_first_index_version(tmp_path):
+def test_six_crashes_lose_nothing_and_repeat_nothing_and_a_replay_uses_its_first_index_version(tmp_path):
     state, feed = tmp_path / "state", Feed(tmp_path / "in")
     feed.put(7)
     subscribe(state, *QUERIES)
-    for batch, point in enumerate(DANGEROUS[:2]):
-        crash(feed, state, point, batch)
+    crash(feed, state, "after writing", 0)
+    crash(feed, state, "before committing", 1)
     (later,) = subscribe(state, LATER_QUERY)  # batch 1 is begun, and must not see it
-    for batch, point in enumerate(DANGEROUS[2:], 2):
-        crash(feed, state, point, batch)
-    with Run(feed.folder, state, "--once") as run:
+    crash(feed, state, "after keeping", 2, ALL_BEHIND)
+    crash(feed, state, "before committing", 3, ALL_BEHIND)
+    crash(feed, state, "before checkpointing", 4)
+    with Run(feed.folder, state, "--once", command=ALL_BEHIND) as run:
         run.until_taking()
         time.sleep(random.Random(1).uniform(0, 2))
         run.kill()
@@ -57,7 +61,7 @@ def test_a_crash_at_every_point_loses_nothing_and_repeats_nothing(tmp_path):
     feed.put(len(POINTS) + 2)
     subscribe(state, *QUERIES)
     for batch, point in enumerate(POINTS):
-        crash(feed, state, point, batch)
+        crash(feed, state, point, batch, ALL_BEHIND if batch % 2 else TIDINGS)
     done(state, feed=feed.folder)
     assert stored(state) == wanted(feed.rows, QUERIES)
 
@@ -71,7 +75,7 @@ def test_fifty_crashes_at_any_moment_lose_nothing_and_repeat_nothing(tmp_path):
     feed.put(5)
     for number in range(50):
         feed.put(2)
-        with Run(feed.folder, state) as run:
+        with Run(feed.folder, state, command=ALL_BEHIND if number % 2 else TIDINGS) as run:
             if number % 5:
                 run.until_taking()
             time.sleep(chance.uniform(0, 4))

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,9 @@ from tidings.lab.draw import draw_queries
 from tidings.lab.feeder import MARKER, Feeder
 from tidings.lab.rows import measure_rows
 from tidings.store import Store, open_store
+
+if TYPE_CHECKING:
+    from tidings.spark.stream import Batches
 
 Say = Callable[[str], None]
 WORDS = (4, 5)  # of a subscription
@@ -87,10 +90,13 @@ def _sustained(folder: Path, posts: Posts, queries: list[str], say: Say) -> dict
 
 def _taken(folder: Path, store: Store, source: Path) -> tuple[float, list[Any]]:
     """The seconds a stream takes for all files that are there, its batches alone, and what Spark told of them."""
-    with _running(folder, store, source, once=True) as query:
+    with _running(folder, store, source, once=True) as (query, batches):
         query.awaitTermination()
+        ended = time.perf_counter()
+        batches.until_stored()
+        last_s = time.perf_counter() - ended
         progress = [one for one in query.recentProgress if one.numInputRows]
-    return sum(one.durationMs["triggerExecution"] for one in progress) / 1000, progress
+    return sum(one.durationMs["triggerExecution"] for one in progress) / 1000 + last_s, progress
 
 
 @contextmanager
@@ -102,14 +108,15 @@ def _store(folder: Path, queries: list[str]) -> Iterator[Store]:
 
 
 @contextmanager
-def _running(folder: Path, store: Store, source: Path, once: bool = False) -> Iterator[Any]:
+def _running(folder: Path, store: Store, source: Path, once: bool = False) -> Iterator[tuple[Any, Batches]]:
     """A stream in this session; the parts are those of `tidings run`."""
     from tidings.index.follow import Follower
     from tidings.spark.checkpoint import stream_id
     from tidings.spark.deliver import ToStore
     from tidings.spark.relearning import Relearner
     from tidings.spark.source import first_look, read_folder
-    from tidings.spark.stream import Batches, each_batch
+    from tidings.spark.storing import Storing
+    from tidings.spark.stream import each_batch
 
     spark = tidings.session()
     checkpoint = folder / "checkpoint"
@@ -118,17 +125,19 @@ def _running(folder: Path, store: Store, source: Path, once: bool = False) -> It
         raise RuntimeError("nobody stops a benchmark")
     follower = Follower(store, folder / "index")
     relearner = Relearner(follower, store, None)
-    batches = Batches(store, follower, ToStore(), lambda: stream_id(checkpoint), relearner)
+    storing = Storing(store, folder / "found", lambda: open_store(folder))
+    batches = Batches(store, follower, ToStore(), lambda: stream_id(checkpoint), relearner, storing=storing)
     writer = each_batch(read_folder(spark, look, MAX_POSTS_A_BATCH), batches)
     writer = writer.option("checkpointLocation", os.path.abspath(checkpoint))
     query = (writer.trigger(availableNow=True) if once else writer.trigger(processingTime="100 milliseconds")).start()
     try:
-        yield query
+        yield query, batches
     finally:
         batches.stopping.set()
         with batches.running:
             pass
         query.stop()
+        batches.until_stored()
 
 
 def _latency(folder: Path, posts: Posts, queries: list[str], rate: int, seconds: int, say: Say) -> dict[str, Any]:
@@ -138,7 +147,7 @@ def _latency(folder: Path, posts: Posts, queries: list[str], rate: int, seconds:
     with _store(folder / "state", queries) as store:
         feeder = Feeder(source, posts, rate, _EVERY_S)
         feeder.put()
-        with _running(folder / "state", store, source) as query:
+        with _running(folder / "state", store, source) as (query, _):
             feeder.start()
             time.sleep(5)  # the JVM and the workers get warm
             warm = time.time()

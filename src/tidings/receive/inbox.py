@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from tidings.disk import write_durably
 
 
 def put(inbox: Path, name: str, posts: Iterable[Mapping[str, Any]]) -> Path:
@@ -19,19 +20,6 @@ def put(inbox: Path, name: str, posts: Iterable[Mapping[str, Any]]) -> Path:
     of its outbox row, say) may put it again after a crash.
     """
     inbox.mkdir(parents=True, exist_ok=True)
-    hidden, file = inbox / f".{name}.{os.getpid()}", inbox / f"{name}.jsonl"
-    with hidden.open("w", encoding="utf-8") as lines:
-        lines.writelines(json.dumps(post, ensure_ascii=False) + "\n" for post in posts)
-        lines.flush()
-        os.fsync(lines.fileno())
-    hidden.rename(file)
-    _sync(inbox)
+    file = inbox / f"{name}.jsonl"
+    write_durably(file, (json.dumps(post, ensure_ascii=False) + "\n" for post in posts))
     return file
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -65,6 +65,20 @@ def open_batch(checkpoint: Path) -> int | None:
     return last if last > max(_files(checkpoint / "commits"), default=-1) else None
 
 
+def check_stored(checkpoint: Path, begun: int, unstored: Iterable[int]) -> None:
+    """InputError if Spark has seen a batch done that the ledger has not: what it found was kept, and is gone.
+
+    `begun` is the last batch that the ledger knows of (-1: none), `unstored` are those it has not seen done.
+    """
+    done = max(_files(checkpoint / "commits"), default=-1)
+    lost = min((batch for batch in (*unstored, begun + 1) if batch <= done), default=None)
+    if begun >= 0 and lost is not None:
+        raise InputError(
+            f"{checkpoint.parent / 'found'}: what batch {lost} found was kept here and is gone before it was stored; "
+            f"remove {checkpoint} and run again: everything is read anew, and no match is stored twice."
+        )
+
+
 def _files(folder: Path) -> dict[int, Path]:
     """The files of one of Spark's logs by the batch they are of."""
     found = (path for path in folder.glob("*") if path.is_file())

@@ -24,16 +24,18 @@ _LAST_WORD_S = 2.0  # Spark tells of a batch a little after it has ended
 
 def until_stopped(query: StreamingQuery, batches: Batches, stop: threading.Event) -> None:
     """Wait until it is asked to stop, or has ended; raises what ended it."""
-    while query.isActive and not stop.is_set():
+    while query.isActive and not stop.is_set() and batches.storing_failure is None:
         stop.wait(_POLL_S)
     if not query.isActive:
         _raise_failure(query)
+        batches.until_stored()
         return
     batches.stopping.set()  # from here on no batch begins
     until = time.monotonic() + _FINISH_S
     while time.monotonic() < until and query.isActive and _is_busy(query, batches):
         time.sleep(_POLL_S)
     query.stop()
+    batches.until_stored(max(0.0, until - time.monotonic()))  # what takes longer is kept, and stored at the next start
 
 
 def hear_out(query: StreamingQuery, watch: Watch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
+from tidings.disk import sync
 from tidings.errors import InputError
 from tidings.model import POST_FIELDS
 from tidings.store import Found
@@ -28,11 +28,11 @@ _ROWS_AT_ONCE = 1_000
 class Parts:
     """May be gone through more than once; every time they are made anew."""
 
-    def __init__(self, tables: Callable[[], Iterable[pa.Table]]) -> None:
-        self._tables = tables
+    def __init__(self, tables: Callable[[], Iterable[pa.Table]], rows: int) -> None:
+        self.tables, self.rows = tables, rows
 
     def __iter__(self) -> Iterator[Found]:
-        return map(parted, self._tables())
+        return map(parted, self.tables())
 
 
 def is_large(files: Iterable[Path]) -> bool:
@@ -40,49 +40,54 @@ def is_large(files: Iterable[Path]) -> bool:
     return sum(file.stat().st_size * (_UNPACKED if file.suffix in _PACKED else 1) for file in files) > _LARGE_BYTES
 
 
-@contextmanager
-def in_parts(found: DataFrame, spool: Path | None) -> Iterator[Parts]:
-    """Found now and held in memory; where a `spool` is given, in files there, which all executors must reach."""
-    if spool is None:
+def gathered(found: DataFrame, folder: Path | None) -> Parts:
+    """Found now and held in memory; where a folder is given, in files there, which all executors must reach."""
+    if folder is None:
         table = found.toArrow()
-        yield Parts(lambda: [table])
-        return
-    forget(spool)
-    try:
-        _write(found, spool)
-        yield Parts(lambda: _spooled(spool))
-    finally:
-        forget(spool)
+        return Parts(lambda: [table], table.num_rows)
+    shutil.rmtree(folder, ignore_errors=True)
+    _write(found, folder)
+    return kept(folder)
 
 
-def forget(spool: Path) -> None:
-    """Remove what a run has left there that was killed."""
-    shutil.rmtree(spool, ignore_errors=True)
+def keep(parts: Parts, folder: Path) -> None:
+    """Have the parts on the disk, in files of this folder; where they are in files, it is these."""
+    if not folder.is_dir():
+        folder.mkdir(parents=True)
+        for number, table in enumerate(parts.tables()):
+            pq.write_table(table, folder / f"part-{number:05d}.parquet", compression="none", use_dictionary=False)
+    for path in (*_files(folder), folder, folder.parent):
+        sync(path)
 
 
-def _write(found: DataFrame, spool: Path) -> None:
+def kept(folder: Path) -> Parts:
+    """What was kept there."""
+    return Parts(lambda: _in_files(folder), _rows(folder))
+
+
+def _write(found: DataFrame, folder: Path) -> None:
     """Rows that executors wrote and we do not see (their disk is another, or a share that lags) are an error."""
     written = Observation()
     counted = found.observe(written, F.count(F.lit(1)).alias("rows"))
-    counted.write.parquet(os.path.abspath(spool))
-    if (rows := written.get["rows"]) != (seen := _rows(spool)):
+    counted.write.parquet(os.path.abspath(folder))
+    if (rows := written.get["rows"]) != (seen := _rows(folder)):
         raise InputError(
-            f"{spool}: executors wrote {rows:,} rows there, of which {seen:,} are to be seen; the state must lie in a "
+            f"{folder}: executors wrote {rows:,} rows there, of which {seen:,} are to be seen; the state must lie in a "
             "directory that is the same for all machines (docs/deploy.md)."
         )
 
 
-def _rows(spool: Path) -> int:
-    return sum(pq.read_metadata(file).num_rows for file in _files(spool))
+def _rows(folder: Path) -> int:
+    return sum(pq.read_metadata(file).num_rows for file in _files(folder))
 
 
-def _files(spool: Path) -> list[Path]:
-    return sorted(spool.glob("part-*.parquet"))
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("part-*.parquet"))
 
 
-def _spooled(spool: Path) -> Iterator[pa.Table]:
+def _in_files(folder: Path) -> Iterator[pa.Table]:
     """In the order in which the posts came."""
-    for file in _files(spool):
+    for file in _files(folder):
         rows: list[pa.RecordBatch] = []
         with pq.ParquetFile(file) as opened:
             for batch in opened.iter_batches(_ROWS_AT_ONCE):

@@ -11,11 +11,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tidings.spark.checkpoint import check, open_batch, stream_id
+from tidings.spark.checkpoint import check, check_stored, open_batch, stream_id
 from tidings.spark.deliver import Delivery, ToKafka, ToParquet, ToStore
 from tidings.spark.ending import failed, hear_out, until_stopped
 from tidings.spark.following import Following, followed
-from tidings.spark.found import forget
 from tidings.spark.incoming import Incoming, incoming
 from tidings.spark.kafka import SCHEME, parse_kafka_url
 from tidings.spark.relearning import Relearner
@@ -23,6 +22,7 @@ from tidings.spark.request import Say, StreamRequest
 from tidings.spark.shedding import Shedder
 from tidings.spark.start import started
 from tidings.spark.stop import ended_by_signals, set_by_signals
+from tidings.spark.storing import Storing, store_left
 from tidings.spark.stream import Batches, each_batch
 from tidings.spark.taken import taken_files
 from tidings.spark.tidy import tidied
@@ -39,6 +39,7 @@ def run_stream(request: StreamRequest, say: Say) -> None:
         with ended_by_signals():
             store = stack.enter_context(open_store(request.where))
             stack.enter_context(store.hold_stream())
+            store_left(store, request.folder / "found")
             _check_checkpoint(request.checkpoint, store)
             following = followed(request, store)
         stack.callback(following.follower.close)
@@ -56,17 +57,17 @@ def run_stream(request: StreamRequest, say: Say) -> None:
 def _check_checkpoint(checkpoint: Path, store: Store) -> None:
     """InputError unless the stream can go on, with all files of a batch that has to be run again."""
     check(checkpoint, partial(_last_begun, store))
-    batch = open_batch(checkpoint)
-    if batch is not None and (stream_id(checkpoint), batch) not in _done(store):
+    if not (checkpoint / "metadata").exists():
+        return
+    stream, batch = stream_id(checkpoint), open_batch(checkpoint)
+    unstored = [one.batch for one in store.ledger(stream) if one.state != "done"]
+    check_stored(checkpoint, _last_begun(store, stream), unstored)
+    if batch is not None and (batch in unstored or batch > _last_begun(store, stream)):
         taken_files(checkpoint, batch)
 
 
 def _last_begun(store: Store, stream: str) -> int:
     return max((one.batch for one in store.ledger(stream, last=1)), default=-1)
-
-
-def _done(store: Store) -> set[tuple[str, int]]:
-    return {(one.stream, one.batch) for one in store.ledger() if one.state == "done"}
 
 
 def _batches(
@@ -82,7 +83,6 @@ def _batches(
     kept = request.folder / "plan.json"
     relearner = Relearner(following.follower, store, following.wanted, request.relearn, kept, say)
     relearner.learn_first(source.sample, stop)
-    forget(spool := request.folder / "found")
     return Batches(
         store,
         following.follower,
@@ -91,7 +91,7 @@ def _batches(
         relearner,
         Shedder(request.shed, request.latency_s, source.unread),
         lambda batch: taken_files(request.checkpoint, batch),
-        spool,
+        Storing(store, request.folder / "found", lambda: open_store(request.where)),
         pin_anew=request.pin_anew,
     )
 
@@ -138,6 +138,7 @@ def _run(
             hear_out(query, watch)
         except Exception as error:
             raise failed(batches.failure or error, request, watch) from error
+    watch.count_stored()
     watch.publish(state="stopped")
     say(f"stopped: {watch.figures.posts:,} posts, {watch.figures.matches:,} matches stored in this run.")
 

@@ -2,7 +2,7 @@
 
 Before a batch runs, the ledger of the store records the index version it uses and what it sheds; a batch replayed after
 a crash uses and sheds the same again. What it found is stored in one transaction, which marks the batch as done; one
-that is done is not run.
+that is done is not run. A large one is stored while the next is matched (`storing.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from tidings.index.owed import Owed
 from tidings.route.noted import Noted
 from tidings.spark import posts as receive
 from tidings.spark.deliver import Delivery
-from tidings.spark.found import Parts, in_parts, is_large
+from tidings.spark.found import Parts, gathered, is_large
 from tidings.spark.job import wanted_posts
 from tidings.spark.load import LoadMeter
 from tidings.spark.points import reached
@@ -32,7 +32,8 @@ from tidings.spark.relearning import Relearner
 from tidings.spark.routing import RouteMeter, Routing
 from tidings.spark.shedding import Shedder, shed_of
 from tidings.spark.ship import reference
-from tidings.store import Pin, ShedCounts, Store
+from tidings.spark.storing import Begun, Result, Storing
+from tidings.store import Pin, Store
 
 
 class Stopping(Exception):
@@ -50,7 +51,7 @@ class Batches:
     relearner: Relearner
     shedder: Shedder = field(default_factory=Shedder)
     files: Callable[[int], list[Path]] = lambda batch: []  # that a batch takes; InputError if one is gone
-    spool: Path | None = None  # where what a large batch found may lie for a while
+    storing: Storing | None = None  # None: everything at once, and held in memory before
     pin_anew: bool = False
     stopping: threading.Event = field(default_factory=threading.Event)
     running: threading.Lock = field(default_factory=threading.Lock)
@@ -61,6 +62,7 @@ class Batches:
 
     def __post_init__(self) -> None:
         self._owed = Owed(self.store.owners)
+        self._storing = self.storing or Storing(self.store)
 
     def __call__(self, posts: DataFrame, batch: int) -> None:
         with self.running:
@@ -75,6 +77,15 @@ class Batches:
                 raise
             reached("before checkpointing", batch)
 
+    @property
+    def storing_failure(self) -> Exception | None:
+        """What went wrong with storing a batch behind the next, which may never come to hear of it."""
+        return self._storing.failure
+
+    def until_stored(self, seconds: float | None = None) -> None:
+        """Wait for what is stored behind; raises what went wrong with it."""
+        self._storing.wait(seconds)
+
     def _run(self, posts: DataFrame, batch: int) -> None:
         reached("before reading", batch)
         stream, start = self.stream(), time.monotonic()
@@ -84,46 +95,37 @@ class Batches:
         if pin.done:
             return
         reached("before matching", batch)
-        with self._matched(posts, index, batch, pin.shed) as (parts, noted):
-            reached("after matching", batch)
-            with self._timed("storing"):
-                reached("before writing", batch)
-                left = self.delivery.deliver(stream, batch, index.version, parts)
-                shed = self._shed(index, noted)
-                figures = {**self._figures(), **({"withheld": noted.withheld} if noted.withheld else {})}
-                self.store.commit_parts(stream, batch, left, figures, lambda: self._before_commit(batch), shed)
-                reached("after committing", batch)
+        parts, noted = self._matched(posts, index, batch, pin.shed)
+        reached("after matching", batch)
+        with self._timed("storing"):
+            left = self.delivery.deliver(stream, batch, index.version, parts)
+            begun = Begun(stream, batch, index.version, _plan_version(index), pin.shed)
+            self._storing.store(begun, self._result(index, noted), left)
         self.shedder.measured(batch, time.monotonic() - start, noted)
         self.relearner.measured(index, noted, [load.posts + load.withheld for load in self.meter.of(batch)])
 
-    @contextmanager
-    def _matched(self, posts: DataFrame, index: Index, batch: int, shed: str) -> Iterator[tuple[Parts, Noted]]:
+    def _matched(self, posts: DataFrame, index: Index, batch: int, shed: str) -> tuple[Parts, Noted]:
         """What is found; of a large batch in files, as it may be more than this process can hold."""
-        spool = self.spool if is_large(self.files(batch)) else None
+        folder = self._storing.files(batch) if is_large(self.files(batch)) else None
         routing = Routing(shed_of(shed, batch), self.routes.tell, self.relearner.texts)
         self.meter.begin()
         self.routes.begin()
-        with ExitStack() as stack:
-            with self._timed("matching"), _read_once(posts, index):
-                found = wanted_posts(posts, index, reference(index), self.meter.tell, routing)
-                parts = stack.enter_context(in_parts(found, spool))
-            noted = self.routes.end()
-            self.meter.end(batch, len(index.manifest.shards), noted.by_matcher.tolist())
-            yield parts, noted
+        with self._timed("matching"), _read_once(posts, index):
+            parts = gathered(wanted_posts(posts, index, reference(index), self.meter.tell, routing), folder)
+        noted = self.routes.end()
+        self.meter.end(batch, len(index.manifest.shards), noted.by_matcher.tolist())
+        return parts, noted
 
-    def _shed(self, index: Index, noted: Noted) -> ShedCounts:
+    def _result(self, index: Index, noted: Noted) -> Result:
+        figures = {**self._figures(), **({"withheld": noted.withheld} if noted.withheld else {})}
         by_owner = self._owed.by_owner(index, noted.leads, noted.by_lead)
-        return ShedCounts(dict(enumerate(noted.by_matcher.tolist())), by_owner)
-
-    @staticmethod
-    def _before_commit(batch: int) -> None:
-        reached("after writing", batch)
-        reached("before committing", batch)
+        return Result(figures, dict(enumerate(noted.by_matcher.tolist())), dict(by_owner))
 
     def _pinned(self, stream: str, batch: int) -> tuple[Pin, Index]:
         """The versions this batch uses: those it was begun with, or the newest there are."""
         index = self._newest(batch)
-        pin = self.store.begin(stream, batch, index.version, _plan_version(index), self.shedder.decide(batch))
+        begun = Begun(stream, batch, index.version, _plan_version(index), self.shedder.decide(batch))
+        pin = self._storing.begin(begun)
         if pin.done or pin.index_version == index.version:
             return pin, index
         try:

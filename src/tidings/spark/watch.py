@@ -65,6 +65,7 @@ class Watch:
     def __post_init__(self) -> None:
         now = time.time()
         self.heard = -1  # the last batch that Spark told of
+        self._counted: int | None = None  # the last batch whose matches are in the figures
         self.figures = StreamFigures(os.getpid(), socket.gethostname(), "", self.source, now, now, plan=self.plan)
         self.publish()
 
@@ -89,25 +90,34 @@ class Watch:
             **self.told(),
         }
         if progress.numInputRows:
+            self._counted = progress.batchId - 1 if self._counted is None else self._counted
             changes |= self._of_batch(progress, seen)
         if time.time() - self._disk_at > _DISK_EVERY_S:
             self._disk_at = time.time()
             changes["disk_bytes"] = disk_bytes(self.folder, self.store)
         self.publish(**changes)
+        self.count_stored()
         self.heard = progress.batchId
+
+    def count_stored(self) -> None:
+        """Count what batches have stored since: a batch may be told of before it is stored."""
+        if self._counted is None:
+            return
+        ledger = self.store.ledger(self.figures.stream, last=_LATE)
+        new = [one for one in ledger if one.batch > self._counted and one.state == "done"]
+        if new:
+            self._counted = new[-1].batch
+            matches, rejected = (sum(getattr(one, name) for one in new) for name in ("matches", "rejected"))
+            self.publish(matches=self.figures.matches + matches, rejected=self.figures.rejected + rejected)
 
     def _of_batch(self, progress: StreamingQueryProgress, seen: StreamFigures) -> dict[str, object]:
         durations = {name: int(value) for name, value in progress.durationMs.items()}
         ours = {f"tidings {name}": round(value) for name, value in self.spent_ms().items()}
-        done = {one.batch: one for one in self.store.ledger(str(progress.id), last=_LATE)}
-        stored = done.get(progress.batchId)
         loads = self.loads(progress.batchId)
         return {
             "batch": progress.batchId,
             "batches": seen.batches + 1,
             "posts": seen.posts + progress.numInputRows,
-            "matches": seen.matches + (stored.matches if stored else 0),
-            "rejected": seen.rejected + (stored.rejected if stored else 0),
             "posts_per_second": _finite(progress.processedRowsPerSecond),
             "arriving_per_second": _finite(progress.inputRowsPerSecond),
             "batch_seconds": durations.get("triggerExecution", 0) / 1000,
@@ -135,6 +145,7 @@ class Listener(StreamingQueryListener):
         self._watch.progressed(event.progress)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        self._watch.count_stored()
         self._watch.publish()
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
