@@ -54,7 +54,7 @@ def test_a_post_goes_to_the_matchers_it_is_worth_most_to(posts, matcher_of, wort
     active, bounds, of_term, bits = arrays(posts, matcher_of)
     before = bits.copy()
     shed = Shed("subscription", float(limit))
-    withheld = withhold(shed, active, bounds, of_term, np.array(worth, np.uint32), bits)
+    withheld = withhold(shed, active, bounds, of_term, np.array(worth, np.uint64)[active], bits)
     kept = by_definition(posts, matcher_of, worth, limit)
     assert [{m for m in range(64) if int(row[0]) >> m & 1} for row in bits] == kept
     gone = [{m for m in range(64) if int(row[0]) >> m & 1} - left for row, left in zip(before, kept, strict=True)]
@@ -69,7 +69,7 @@ def test_a_post_goes_to_the_matchers_it_is_worth_most_to(posts, matcher_of, wort
 def test_a_fraction_is_the_chance_of_one_more():
     posts = [[1, 2, 3]] * 4000
     active, bounds, of_term, bits = arrays(posts, [0, 0, 1, 2, 0, 0, 0, 0, 0, 0])
-    withhold(Shed("consensus", 1.25), active, bounds, of_term, np.ones(10, np.uint32), bits)
+    withhold(Shed("consensus", 1.25), active, bounds, of_term, np.ones(len(active), np.uint64), bits)
     sent = np.array([bin(int(row)).count("1") for row in bits[:, 0]])
     assert set(sent.tolist()) == {1, 2}
     assert sent.mean() == pytest.approx(1.25, abs=0.03)
@@ -78,7 +78,7 @@ def test_a_fraction_is_the_chance_of_one_more():
 def test_at_random_whole_posts_are_dropped_by_chance():
     posts = [[1, 2, 3]] * 4000
     active, bounds, of_term, bits = arrays(posts, [0, 0, 1, 2, 0, 0, 0, 0, 0, 0])
-    withheld = withhold(Shed("random", 0.7), active, bounds, of_term, np.ones(10, np.uint32), bits)
+    withheld = withhold(Shed("random", 0.7), active, bounds, of_term, np.ones(len(active), np.uint64), bits)
     sent = bits[:, 0] != 0
     assert set(bits[:, 0].tolist()) == {0, 0b111}
     assert sent.mean() == pytest.approx(0.7, abs=0.03)

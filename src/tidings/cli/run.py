@@ -103,7 +103,7 @@ def run(
         Shed,
         typer.Option(
             help="What to withhold from matchers when more posts come than can be matched in time: nothing; all but "
-            "where most words of a post lead; all but where they lead to most subscriptions; any posts at random."
+            "where most words of a post lead; all but where it is in reach of most subscriptions; any posts at random."
         ),
     ] = Shed.off,
     latency: Annotated[

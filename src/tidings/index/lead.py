@@ -80,6 +80,19 @@ def bit_of(term):  # type: ignore[no-untyped-def]
     return _ONE << (place_of(term) & uint64(63))
 
 
+@inlined
+def signature_of(terms, start, end):  # type: ignore[no-untyped-def]
+    """The signature of all words of a post."""
+    first, second, third, fourth = _ZERO, _ZERO, _ZERO, _ZERO
+    for at in range(start, end):
+        word, bit = word_of(terms[at]), bit_of(terms[at])
+        first |= bit if word == 0 else _ZERO
+        second |= bit if word == 1 else _ZERO
+        third |= bit if word == 2 else _ZERO
+        fourth |= bit if word == 3 else _ZERO
+    return first, second, third, fourth
+
+
 def _signatures(programs: Sequence[BaseProgram]) -> NDArray[np.uint64]:
     """The signature of the words each program looks at; programs are numbered from 1, 0 is none."""
     found = np.zeros((len(programs) + 1, WORDS), np.uint64)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,9 +26,6 @@ from tidings.lab.draw import draw_queries
 from tidings.lab.feeder import MARKER, Feeder
 from tidings.lab.rows import measure_rows
 from tidings.store import Store, open_store
-
-if TYPE_CHECKING:
-    from tidings.spark.stream import Batches
 
 Say = Callable[[str], None]
 WORDS = (4, 5)  # of a subscription
@@ -108,15 +105,15 @@ def _store(folder: Path, queries: list[str]) -> Iterator[Store]:
 
 
 @contextmanager
-def _running(folder: Path, store: Store, source: Path, once: bool = False) -> Iterator[tuple[Any, Batches]]:
-    """A stream in this session; the parts are those of `tidings run`."""
+def _running(folder: Path, store: Store, source: Path, once: bool = False) -> Iterator[tuple[Any, Any]]:
+    """A stream in this session, with its batches; the parts are those of `tidings run`."""
     from tidings.index.follow import Follower
     from tidings.spark.checkpoint import stream_id
     from tidings.spark.deliver import ToStore
     from tidings.spark.relearning import Relearner
     from tidings.spark.source import first_look, read_folder
     from tidings.spark.storing import Storing
-    from tidings.spark.stream import each_batch
+    from tidings.spark.stream import Batches, each_batch
 
     spark = tidings.session()
     checkpoint = folder / "checkpoint"

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from tidings.index import lead
 from tidings.index.grid import CELLS, cell_at, degree_cells, on_globe
 from tidings.index.index import Index, LiveSegment
-from tidings.index.lead import WORDS, bit_of, place_of, word_of
+from tidings.index.lead import WORDS, bit_of, place_of, signature_of, word_of
 from tidings.jit import inlined, kernel, read, write
 from tidings.partition.words.versions import version_of
 from tidings.receive.marks import lowest_bit
 from tidings.receive.receiver import Received
+from tidings.route.reach import within_reach
 from tidings.route.shed import Shed, Withheld, withhold
 
 _ZERO = np.uint64(0)
@@ -56,7 +57,7 @@ class Router:
         self._matters = np.zeros((index.manifest.terms + 1, self._width), np.uint64)
         self._companions = np.zeros((index.manifest.terms + 1, lead.WORDS), np.uint64)
         self._always = np.zeros((self.matchers, lead.WORDS), np.uint64)  # needed by what a position leads to
-        self._worth = np.zeros(index.manifest.terms + 1, np.uint32)  # to how many subscriptions a lead leads
+        self._counts = np.zeros(index.manifest.terms + 1, np.uint32)  # to how many subscriptions a lead leads
         self._is_split = np.zeros(index.manifest.terms + 1, np.uint8)
         self._gaps_after = index.phrase_terms()
         for matcher in range(self.matchers):
@@ -67,7 +68,7 @@ class Router:
         self._lead(self._of_term, live.leads.leads, matcher)
         self._lead(self._matters, live.words, matcher)
         self._is_split[live.split] = 1
-        self._worth[live.leads.leads] += live.leads.counts
+        self._counts[live.leads.leads] += live.leads.counts
         self._companions[live.leads.leads] |= live.leads.companions
         self._always[matcher] |= live.leads.wordless[0]
         keys = live.segment.cell_keys
@@ -92,7 +93,7 @@ class Router:
         leads = (self._of_term, self._is_split, self._of_cell, self._companions)
         _route(*posts, positions.ravel(), *leads, active, bits)
         spread = spread_of(bits, self.matchers)
-        withheld = self._withhold(shed, active, received.bounds, bits) if shed.is_on else None
+        withheld = self._withhold(shed, received, active, bits) if shed.is_on else None
         room = np.zeros((2, self.matchers + 1), np.uint64)
         _count_room(received.bounds, bits, room)
         places = np.concatenate([np.zeros((2, 1), np.uint64), np.cumsum(room, axis=1, dtype=np.uint64)], axis=1)
@@ -107,10 +108,12 @@ class Router:
         return Routed(shares, withheld, spread)
 
     def _withhold(
-        self, shed: Shed, active: NDArray[np.uint32], bounds: NDArray[np.uint32], bits: NDArray[np.uint64]
+        self, shed: Shed, received: Received, active: NDArray[np.uint32], bits: NDArray[np.uint64]
     ) -> Withheld:
-        worth = self._worth if shed.policy == "subscription" else np.ones_like(self._worth)
-        return withhold(shed, active, bounds, self._of_term, worth, bits, self._is_split)
+        worth = np.ones(len(active), np.uint64)
+        if shed.policy == "subscription":
+            within_reach(received.terms, received.bounds, active, self._companions, self._counts, worth)
+        return withhold(shed, active, received.bounds, self._of_term, worth, bits, self._is_split)
 
     @staticmethod
     def _share(
@@ -128,19 +131,6 @@ class Router:
 def spread_of(bits: NDArray[np.uint64], matchers: int) -> NDArray[np.int64]:
     """How many posts go to 0, 1, 2, … matchers."""
     return np.bincount(np.bitwise_count(bits).sum(axis=1, dtype=np.int64), minlength=matchers + 1)
-
-
-@inlined
-def _signature(terms, start, end):  # type: ignore[no-untyped-def]
-    """The signature of all words of a post."""
-    first, second, third, fourth = _ZERO, _ZERO, _ZERO, _ZERO
-    for at in range(start, end):
-        word, bit = word_of(terms[at]), bit_of(terms[at])
-        first |= bit if word == 0 else _ZERO
-        second |= bit if word == 1 else _ZERO
-        third |= bit if word == 2 else _ZERO
-        fourth |= bit if word == 3 else _ZERO
-    return first, second, third, fourth
 
 
 @inlined
@@ -194,7 +184,7 @@ def _route(terms, bounds, positions, of_term, is_split, of_cell, companions, act
     width = uint64(bits.shape[1])
     for post in range(uint64(bounds.shape[0])):
         start, end = uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])
-        said = _signature(terms, start, end)
+        said = signature_of(terms, start, end)
         used = start
         for at in range(start, end):
             term = uint64(terms[at])

@@ -1,7 +1,7 @@
 """What load to shed (S³-TM 5.2.1): a post goes to fewer matchers than it should, to those where it is worth most.
 
-*consensus*: where most of its words lead. *subscription*: where its words lead to most subscriptions. *random*: whole
-posts are dropped, whatever they say; the baseline.
+*consensus*: where most of its words lead. *subscription*: where it is in reach of most subscriptions (`reach.py`).
+*random*: whole posts are dropped, whatever they say; the baseline.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def withhold(
     active: NDArray[np.uint32],
     bounds: NDArray[np.uint32],
     of_term: NDArray[np.uint64],
-    worth: NDArray[np.uint32],
+    worth: NDArray[np.uint64],
     bits: NDArray[np.uint64],
     is_split: NDArray[np.uint8] | None = None,
 ) -> Withheld:
     """Clear the matchers in `bits` that posts are not sent to.
 
-    `active` has the leads of each post as the router leaves them, `of_term` their matchers; `worth` is what a lead
-    counts: 1, or how many subscriptions it leads to. `is_split` flags the leads that have several versions.
+    `active` has the leads of each post as the router leaves them, `worth` what each of them counts there, `of_term` the
+    matchers of terms. `is_split` flags the leads that have several versions.
     """
     matchers, before = bits.shape[1] * 64, bits.copy()
     chance = (float64(shed.limit), uint64(shed.seed))
@@ -124,7 +124,7 @@ def _weigh(active, start, end, of_term, worth, bits, post, score):  # type: igno
         for word in range(uint64(bits.shape[1])):
             left = of_term[term, word] & bits[post, word]
             while left != 0:
-                score[word * uint64(64) + lowest_bit(left)] += uint64(worth[term])
+                score[word * uint64(64) + lowest_bit(left)] += worth[at]
                 left &= left - _ONE
 
 
@@ -147,7 +147,7 @@ def _least(bits, post, score):  # type: ignore[no-untyped-def]
     read(uint32),
     read(uint32, 2),
     read(uint64, 2),
-    read(uint32),
+    read(uint64),
     float64,
     uint64,
     write(uint64, 2),
