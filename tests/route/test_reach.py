@@ -62,13 +62,13 @@ def test_it_is_the_share_of_the_companions_that_are_said(posts, data):
 
 
 def test_a_post_stays_where_it_may_satisfy_more_not_where_more_is_asked_for(tmp_path):
-    """`crowd` leads to twenty subscriptions, of which the post may satisfy one; `gold` to two, both satisfied."""
+    """`crowd` leads to twenty subscriptions, of which the post may satisfy one; `silver` to two, both satisfied."""
     common = [f"w{number}" for number in range(20)]
     padding = [f"{word} pad{number}" for word in common for number in range(25)]  # else they were the rarest
-    queries = ["gold", "gold w0", *(f"crowd {word}" for word in common), *padding]
+    queries = ["silver", "silver w0", *(f"crowd {word}" for word in common), *padding]
     rows = pa.table({"id": range(len(queries)), "query": queries})
     index, _ = create_index(tmp_path, rows, PlanRecord("hash", 8, 7))
-    router, received = Router(index), index.receiver().receive(pa.array(["crowd gold w0"]))
+    router, received = Router(index), index.receiver().receive(pa.array(["crowd silver w0"]))
     nowhere = np.full((1, 2), np.nan)
     assert len(router.route(received, nowhere).shares) == 2
     (share,) = router.route(received, nowhere, Shed("subscription", 1.0)).shares
