@@ -28,9 +28,10 @@ from tidings.lab.rows import measure_rows
 from tidings.store import Store, open_store
 
 Say = Callable[[str], None]
-WORDS = (4, 5)  # of a subscription
+WORDS = (3, 5)  # of a subscription: 1.2 of 100,000 match a tweet
 RATES = (1_000, 10_000)
-_FILES = 20
+_FILES = 40  # of the posts once
+_TIMES = 2  # they come, under other ids: the last batch, which is stored with nothing beside it, must not count much
 _EVERY_S = 0.1  # a file of posts
 
 
@@ -50,10 +51,7 @@ def measure_stream(posts: Posts, subscriptions: int, seed: int, quick: bool, say
 def _sustained(folder: Path, posts: Posts, queries: list[str], say: Say) -> dict[str, Any]:
     """posts/s of floor, batch and stream from the same files into SQLite; the first turn is a warm-up."""
     source = folder / "posts"
-    source.mkdir(parents=True)
-    size = -(-len(posts) // _FILES)
-    for number in range(_FILES):
-        pq.write_table(posts.table.slice(number * size, size), source / f"{number:03}.parquet")
+    count = _write(posts, source)
     spark = tidings.session()
     frame = spark.read.parquet(str(source)).select("id", "text")
     floor = frame.mapInArrow(stages.identity, "id bigint, text string")
@@ -67,22 +65,33 @@ def _sustained(folder: Path, posts: Posts, queries: list[str], say: Say) -> dict
         for name, one in (("floor", floor), ("batch", batch)):
             start = time.perf_counter()
             one.write.format("noop").mode("overwrite").save()
-            rates[name].append(len(posts) / (time.perf_counter() - start))
+            rates[name].append(count / (time.perf_counter() - start))
         with _store(folder / f"state{turn}", queries) as store:
             seconds, progress = _taken(folder / f"state{turn}", store, source)
-            rates["stream"].append(len(posts) / seconds)
+            rates["stream"].append(count / seconds)
             shares.append(_bookkeeping(progress))
             matches = store.sizes().matches
         say("  " + ", ".join(f"{name} {rate[-1]:,.0f}" for name, rate in rates.items()) + " posts/s")
     ratios = [stream / batch for stream, batch in zip(rates["stream"][1:], rates["batch"][1:], strict=True)]
     return {
-        "posts": len(posts),
+        "posts": count,
         "subscriptions": len(queries),
-        "matches_per_post": matches / len(posts),
+        "matches_per_post": matches / count,
         "posts_per_second": rates,
         "ratio_to_batch": max(ratios) if len(ratios) == 1 else float(np.median(ratios)),
         "bookkeeping_share": shares[-1],
     }
+
+
+def _write(posts: Posts, source: Path) -> int:
+    """The posts as files, several times over; how many they are then."""
+    source.mkdir(parents=True)
+    size = -(-len(posts) // _FILES)
+    for number in range(_FILES * _TIMES):
+        part = posts.table.slice(number % _FILES * size, size).select(["text"])
+        ids = pa.array(np.arange(len(part), dtype=np.int64) + number * size)
+        pq.write_table(part.add_column(0, "id", ids), source / f"{number:03}.parquet")
+    return len(posts) * _TIMES
 
 
 def _taken(folder: Path, store: Store, source: Path) -> tuple[float, list[Any]]:

@@ -34,6 +34,7 @@ _SETTINGS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(4 << 20),
     # Reading ahead of Python with more than one task a core only fights over the cores.
     "spark.sql.files.maxPartitionBytes": "32m",
+    "spark.sql.files.openCostInBytes": "262144",  # else small files weigh 4 MB, and cores get unequal shares of them
 }
 
 # What is shuffled on one machine never leaves it: compressing it costs more than writing it.
