@@ -89,7 +89,7 @@ def text_of_html(document: str) -> str:
 
 def clean_link(link: str) -> str | None:
     """A link to the web as a browser would follow it, without name and password; None for any other."""
-    bare = _IN_LINKS.sub("", link.strip(_AROUND_LINKS)).replace("\\", "/")
+    bare = _NO_CHARACTERS.sub("\ufffd", _IN_LINKS.sub("", link.strip(_AROUND_LINKS)).replace("\\", "/"))
     try:
         parts = urlsplit(bare)
         host = _host(parts)
@@ -97,7 +97,7 @@ def clean_link(link: str) -> str | None:
         return None
     if parts.scheme not in _WEB or host is None or len(bare) > MAX_LINK:
         return None
-    path, query, fragment = (quote(part, _SAFE, errors="replace") for part in parts[2:])
+    path, query, fragment = (quote(part, _SAFE) for part in parts[2:])
     return urlunsplit((parts.scheme, host, path or "/", query, fragment))
 
 
