@@ -21,6 +21,8 @@ OWNERS = {
     "starlette": "web",
     "apsw": "store",
     "psycopg": "store",
+    "nh3": "receive",
+    "standardwebhooks": "deliver",
 }
 
 
