@@ -45,12 +45,15 @@ class Addresses:
     def of(self, subscription: int, owner: str | None = None) -> str:
         """Its address, made when first asked for; UnknownSubscription unless it is there and this owner's."""
         subscriptions.live(self._db, subscription, owner)
-        found = self._db.rows("SELECT secret FROM address WHERE subscription = ?", subscription)
-        if not found:
-            sql = "INSERT INTO address (subscription, secret) VALUES (?, ?) ON CONFLICT (subscription) DO NOTHING"
+        sql = "INSERT INTO address (subscription, secret) VALUES (?, ?) ON CONFLICT (subscription) DO NOTHING"
+        while (secret := self.known(subscription)) is None:
             self._db.run(sql, subscription, _new())
-            found = self._db.rows("SELECT secret FROM address WHERE subscription = ?", subscription)
-        return str(found[0][0])
+        return secret
+
+    def known(self, subscription: int) -> str | None:
+        """Its address if it was ever asked for; nothing is written."""
+        found = self._db.rows("SELECT secret FROM address WHERE subscription = ?", subscription)
+        return str(found[0][0]) if found else None
 
     def renew(self, subscription: int, owner: str | None = None) -> str:
         """Another address; the one before is good for nothing from now on."""
