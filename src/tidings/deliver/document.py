@@ -1,4 +1,4 @@
-"""What a feed reader gets to see of a subscription: the same in every format, and never markup that came with a post."""
+"""What a feed reader gets to see of a subscription: the same in every format, and never the markup of a post."""
 
 from __future__ import annotations
 

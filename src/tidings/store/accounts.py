@@ -55,7 +55,8 @@ class Accounts:
         """A new owner; its first token, which is told only now. InputError where the name is taken or is none."""
         if not _NAME.fullmatch(name):
             raise InputError(
-                f"{name!r} cannot be an owner: use 1 to 64 small letters, digits, '.', '_' or '-', a letter or digit first."
+                f"{name!r} cannot be an owner: use up to 64 small letters, digits, '.', '_' and '-', the first a letter "
+                "or digit."
             )
         with self._db.write():
             if self._db.rows("SELECT 1 FROM owner WHERE name = ?", name):

@@ -17,6 +17,7 @@ from tidings.errors import (
     QuotaExceeded,
     StoreError,
     TidingsError,
+    UnknownFeed,
     UnknownOwner,
     UnknownSubscription,
 )
@@ -78,6 +79,8 @@ def _told(request: Request, error: Exception) -> JSONResponse:
             return _answer(422, error.reason, position=error.position)
         case UnknownSubscription():
             return _told(request, missing("subscription"))
+        case UnknownFeed():
+            return _told(request, missing("feed"))
         case UnknownOwner():
             return _told(request, unauthorised())
         case QuotaExceeded():
