@@ -85,6 +85,17 @@ class UnknownSubscription(InputError):
         return UnknownSubscription, (self.subscription, self.reason)
 
 
+class UnknownFeed(InputError):
+    """A feed that is not there, or that this owner does not follow."""
+
+    def __init__(self, feed: int) -> None:
+        super().__init__(f"Feed {feed} is not known; `tidings feeds list` lists them.")
+        self.feed = feed
+
+    def __reduce__(self) -> tuple[type[UnknownFeed], tuple[int]]:
+        return UnknownFeed, (self.feed,)
+
+
 class ChangesForgotten(StoreError):
     """The change log no longer goes back that far: read all subscriptions anew, then follow from their position."""
 
