@@ -96,6 +96,17 @@ class UnknownFeed(InputError):
         return UnknownFeed, (self.feed,)
 
 
+class UnknownWebhook(InputError):
+    """A webhook that is not there, or is somebody else's."""
+
+    def __init__(self, webhook: int) -> None:
+        super().__init__(f"Webhook {webhook} is not known.")
+        self.webhook = webhook
+
+    def __reduce__(self) -> tuple[type[UnknownWebhook], tuple[int]]:
+        return UnknownWebhook, (self.webhook,)
+
+
 class ChangesForgotten(StoreError):
     """The change log no longer goes back that far: read all subscriptions anew, then follow from their position."""
 

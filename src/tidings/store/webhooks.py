@@ -1,0 +1,166 @@
+"""Webhooks as their owners see them: where matches are sent, with which secret, and how it went.
+
+A secret is kept as it is, for messages are signed with it. Who can read this table can read the matches too.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from tidings.errors import InputError, UnknownWebhook
+from tidings.outgoing.urls import checked_url, host_of
+from tidings.store import subscriptions
+from tidings.store.commit import counter
+from tidings.store.database import Database, Row
+from tidings.store.records import DAY_S
+
+MAX_A_SUBSCRIPTION = 10
+OLD_SECRET_S = DAY_S
+"""How long messages are signed with the secret before, too."""
+_SECRET_PREFIX, _SECRET_BYTES = "whsec_", 32
+_SERIES_BYTES = 12
+COLUMNS = """w.id, w.subscription, w.owner, w.url, w.host, w.series, w.secret, w.old_secret, w.old_until, w.created_at,
+    w.enabled, w.error, w.cursor, w.pending, w.failures, w.due_at, w.attempts, w.messages, w.matches, w.delivered_at"""
+LIVE = "webhook w JOIN subscription s ON s.id = w.subscription AND s.removed_at IS NULL"
+
+State = Literal["active", "retrying", "disabled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A webhook. All matches up to ``cursor`` are delivered; those up to ``pending`` are the message on its way."""
+
+    id: int
+    subscription: int
+    owner: str
+    url: str
+    host: str
+    series: str
+    secret: str
+    old_secret: str | None
+    old_until: float | None
+    created_at: float
+    enabled: bool
+    error: str
+    cursor: int
+    pending: int | None
+    failures: int
+    due_at: float | None
+    attempts: int
+    messages: int
+    matches: int
+    delivered_at: float | None
+
+    @property
+    def state(self) -> State:
+        if not self.enabled:
+            return "disabled"
+        return "retrying" if self.failures else "active"
+
+    def secrets(self, now: float) -> list[str]:
+        """Those to sign with, the newest first."""
+        old = self.old_secret if self.old_until is not None and now < self.old_until else None
+        return [self.secret] if old is None else [self.secret, old]
+
+
+class Attempt(NamedTuple):
+    """One attempt to deliver a message; ``status`` is None where no server answered."""
+
+    number: int
+    message: str
+    matches: int
+    at: float
+    status: int | None
+    outcome: str
+    took_s: float
+
+
+class Webhooks:
+    """The webhooks of a store. UnknownWebhook where one is not there, or its subscription is not this owner's."""
+
+    def __init__(self, database: Database, now: Callable[[], float]) -> None:
+        self._db, self._now = database, now
+
+    def add(self, subscription: int, url: str, owner: str | None = None, after: int | None = None) -> Webhook:
+        """Send the matches of a subscription to an address: those after a cursor, or (None) those to come."""
+        address = checked_receiver(url)
+        with self._db.write():
+            subscriptions.live(self._db, subscription, owner)
+            if len(self.of(subscription, owner)) >= MAX_A_SUBSCRIPTION:
+                raise InputError(f"A subscription has at most {MAX_A_SUBSCRIPTION} webhooks; delete one first.")
+            number = counter(self._db, "webhook", 1) + 1
+            last = int(self._db.rows("SELECT value FROM counter WHERE name = 'number'")[0][0])
+            cursor = last if after is None else min(after, last)
+            self._db.run(
+                """INSERT INTO webhook (id, subscription, owner, url, host, series, secret, created_at, enabled, error,
+                    cursor, failures, due_at, attempts, messages, matches)
+                SELECT ?, id, owner, ?, ?, ?, ?, ?, 1, '', ?, 0, ?, 0, 0, 0 FROM subscription WHERE id = ?""",
+                *(number, address, host_of(address), secrets.token_urlsafe(_SERIES_BYTES), new_secret()),
+                *(self._now(), cursor, self._now(), subscription),
+            )
+        return self.get(number, owner)
+
+    def of(self, subscription: int, owner: str | None = None) -> list[Webhook]:
+        """Those of a subscription; UnknownSubscription unless it is there and this owner's."""
+        subscriptions.live(self._db, subscription, owner)
+        found = self._db.rows(f"SELECT {COLUMNS} FROM webhook w WHERE w.subscription = ? ORDER BY w.id", subscription)
+        return [webhook(row) for row in found]
+
+    def get(self, number: int, owner: str | None = None) -> Webhook:
+        """One of them."""
+        known = 0 < number < 1 << 63
+        found = self._db.rows(f"SELECT {COLUMNS} FROM {LIVE} WHERE w.id = ?", number) if known else []
+        if not found or (owner is not None and found[0][2] != owner):
+            raise UnknownWebhook(number)
+        return webhook(found[0])
+
+    def remove(self, number: int, owner: str | None = None) -> None:
+        """Nothing is sent there from now on."""
+        with self._db.write():
+            self.get(number, owner)
+            self._db.run("DELETE FROM webhook WHERE id = ?", number)
+            self._db.run("DELETE FROM webhook_attempt WHERE webhook = ?", number)
+
+    def rotate(self, number: int, owner: str | None = None) -> Webhook:
+        """Give it a new secret; for a day the one before signs, too."""
+        with self._db.write():
+            self.get(number, owner)
+            sql = "UPDATE webhook SET old_secret = secret, old_until = ?, secret = ? WHERE id = ?"
+            self._db.run(sql, self._now() + OLD_SECRET_S, new_secret(), number)
+            return self.get(number, owner)
+
+    def enable(self, number: int, owner: str | None = None) -> Webhook:
+        """Go on with the message it stopped at, at once and with all retries before it; also one that waits for its next."""
+        with self._db.write():
+            self.get(number, owner)
+            sql = "UPDATE webhook SET enabled = 1, error = '', failures = 0, due_at = ? WHERE id = ?"
+            self._db.run(sql, self._now(), number)
+            return self.get(number, owner)
+
+    def log(self, number: int, owner: str | None = None) -> list[Attempt]:
+        """The last attempts, the newest first."""
+        self.get(number, owner)
+        sql = "SELECT number, message, matches, at, status, outcome, took_s FROM webhook_attempt WHERE webhook = ?"
+        return [Attempt(*row) for row in self._db.rows(f"{sql} ORDER BY number DESC", number)]
+
+
+def checked_receiver(url: str) -> str:
+    """The address in its usual spelling; InputError unless HTTP can send there."""
+    address = checked_url(url)
+    if "@" in address.split("/")[2]:
+        raise InputError("An address with a name and password is refused; the signature proves who sends.")
+    return address
+
+
+def new_secret() -> str:
+    """256 random bits, as the Standard Webhooks specification writes them."""
+    return _SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
+
+
+def webhook(row: Row) -> Webhook:
+    before, enabled, rest = row[:10], bool(row[10]), row[11:]
+    return Webhook(*before, enabled, *rest)
