@@ -56,6 +56,18 @@ CREATE TABLE withheld (kind TEXT NOT NULL, name TEXT NOT NULL, count BIGINT NOT 
 INSERT INTO counter (name, value) VALUES ('relearn asked', 0), ('relearn done', 0);
 """
 
+_OWNERS = """
+CREATE TABLE owner (
+    name TEXT{exact} PRIMARY KEY, created_at DOUBLE PRECISION NOT NULL,
+    max_subscriptions BIGINT NOT NULL, max_feeds BIGINT NOT NULL, max_posts_a_day BIGINT NOT NULL);
+CREATE TABLE token (hash TEXT{exact} PRIMARY KEY, owner TEXT{exact} NOT NULL, created_at DOUBLE PRECISION NOT NULL);
+CREATE INDEX token_owner ON token (owner);
+CREATE TABLE address (subscription {key}, secret TEXT{exact} NOT NULL UNIQUE);
+CREATE TABLE published (
+    owner TEXT{exact} NOT NULL, day BIGINT NOT NULL, posts BIGINT NOT NULL, PRIMARY KEY (owner, day));
+CREATE INDEX moment_number ON moment (number);
+"""
+
 _FEEDS = """
 CREATE TABLE feed (
     id {key}, url TEXT{exact} NOT NULL UNIQUE, title TEXT NOT NULL, site TEXT NOT NULL, state TEXT NOT NULL,
@@ -89,7 +101,7 @@ CREATE TABLE webhook_attempt (
 INSERT INTO counter (name, value) VALUES ('webhook', 0), ('webhooks told', 0);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SHEDDING, _FEEDS, _WEBHOOKS)
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SHEDDING, _FEEDS, _OWNERS, _WEBHOOKS)
 """Step n takes a store from version n to n + 1. A step that was released is never edited."""
 
 

@@ -11,6 +11,8 @@ from types import TracebackType
 import pyarrow as pa
 
 from tidings.store import commit, feeds, read, retain, subscriptions, withheld
+from tidings.store.accounts import Accounts
+from tidings.store.addresses import Addresses
 from tidings.store.commit import Found
 from tidings.store.database import Database
 from tidings.store.feeds import DueFeed, Feed, OutboxRow, Visited
@@ -46,10 +48,15 @@ def open_store(where: str | Path, clock: Callable[[], float] = time.time) -> Sto
 
 
 class Store:
-    """One store, open. Threads may share it and take turns; other processes open the same store for themselves."""
+    """One store, open. Threads may share it and take turns; other processes open the same store for themselves.
+
+    `accounts` are its owners, `addresses` where the matches of subscriptions can be read.
+    """
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         self.database = database
+        self.accounts = Accounts(database, clock)
+        self.addresses = Addresses(database)
         self._now = clock
 
     def __enter__(self) -> Store:
@@ -80,6 +87,14 @@ class Store:
     def subscriptions(self, owner: str | None = None, include_removed: bool = False) -> Iterator[Subscription]:
         """In the order of their ids."""
         return subscriptions.subscriptions(self.database, owner, include_removed)
+
+    def subscription(self, subscription: int, owner: str | None = None) -> Subscription:
+        """One of them; UnknownSubscription when it is not there, was removed, or is not this owner's."""
+        return subscriptions.one(self.database, subscription, owner)
+
+    def page(self, owner: str, above: int = 0, limit: int = 100) -> list[Subscription]:
+        """An owner's next few, in the order of their ids."""
+        return subscriptions.page(self.database, owner, above, limit)
 
     def owners(self, above: int = 0) -> list[tuple[int, str]]:
         """Who owns the subscriptions with ids above this one, the removed ones included: it never changes."""
@@ -230,6 +245,19 @@ class Store:
         """The matches after a cursor. Who has read up to a cursor misses none that is stored later."""
         subscriptions.live(self.database, subscription, owner)
         return read.matches(self.database, subscription, since, limit)
+
+    def latest(self, subscription: int, limit: int = 100, owner: str | None = None) -> list[StoredMatch]:
+        """The newest matches, the oldest of them first."""
+        subscriptions.live(self.database, subscription, owner)
+        return read.latest(self.database, subscription, limit)
+
+    def kept(self, subscription: int) -> int:
+        """How many matches of a subscription are kept."""
+        return read.kept(self.database, subscription)
+
+    def last_number(self) -> int:
+        """Grows whenever matches are stored, so that a watcher need not look at each subscription."""
+        return read.last_number(self.database)
 
     def ledger(self, stream: str | None = None, last: int = 100) -> list[Batch]:
         """The batches begun last, the oldest of them first."""
