@@ -64,7 +64,9 @@ def test_chance_spreads_what_failed_together():
 
 
 @pytest.mark.parametrize(
-    ("asked", "delay"), [(None, 5.0), (0.0, 5.0), (60.0, 60.0), (1e9, LONGEST_S)], ids=["nothing", "now", "later", "never"]
+    ("asked", "delay"),
+    [(None, 5.0), (0.0, 5.0), (60.0, 60.0), (1e9, LONGEST_S)],
+    ids=["nothing", "now", "later", "never"],
 )
 def test_a_receiver_may_ask_for_more_time_but_not_for_ever(asked, delay):
     assert decide(0, Outcome(429, retry_after_s=asked), 1_000.0, 0.0).due_at == 1_000.0 + delay

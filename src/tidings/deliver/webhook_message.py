@@ -1,4 +1,4 @@
-"""What a webhook is sent: the next few matches of its subscription, signed after the Standard Webhooks specification."""
+"""What a webhook is sent: the next few matches of its subscription, signed as Standard Webhooks specifies."""
 
 from __future__ import annotations
 

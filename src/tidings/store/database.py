@@ -49,7 +49,7 @@ class Database(Protocol):
         ...
 
     def hold(self, what: Held) -> AbstractContextManager[None]:
-        """The right to run the stream, the crawler or the sender of webhooks; StoreBusy names who has it. It dies with the process."""
+        """The right to run the stream, the crawler or the sender; StoreBusy names who has it. Dies with the process."""
         ...
 
     def bytes_used(self) -> int:

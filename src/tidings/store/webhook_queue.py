@@ -13,25 +13,21 @@ from typing import NamedTuple
 from tidings.store import read
 from tidings.store.database import Database
 from tidings.store.records import StoredMatch
-from tidings.store.webhooks import COLUMNS, LIVE, Webhook, webhook
+from tidings.store.webhooks import COLUMNS, LIVE, Attempt, Webhook, forget, log, webhook
 
-KEPT_ATTEMPTS = 100
-"""Of each hook."""
 _WAKE = """UPDATE webhook SET due_at = ? WHERE due_at IS NULL AND enabled = 1 AND EXISTS (SELECT 1 FROM match m
     WHERE m.era IN ({}) AND m.subscription = webhook.subscription AND m.cursor > ?)"""
 _DUE = f"""SELECT {COLUMNS} FROM (SELECT w.*,
         row_number() OVER (PARTITION BY w.host ORDER BY w.due_at, w.id) AS of_host,
         row_number() OVER (PARTITION BY w.owner ORDER BY w.due_at, w.id) AS of_owner
     FROM {LIVE} WHERE w.enabled = 1 AND w.due_at <= ?) AS w
-    WHERE w.of_host <= ? AND w.of_owner <= ? ORDER BY CASE WHEN w.failures > 0 THEN 1 ELSE 0 END, w.due_at, w.id LIMIT ?"""
+    WHERE w.of_host <= ? AND w.of_owner <= ?
+    ORDER BY CASE WHEN w.failures > 0 THEN 1 ELSE 0 END, w.due_at, w.id LIMIT ?"""
 _DELIVERED = """UPDATE webhook SET cursor = pending, pending = NULL, failures = 0, error = '', due_at = ?,
-    attempts = attempts + 1, messages = messages + 1, matches = matches + ?, delivered_at = ?
-    WHERE id = ? AND pending = ?"""
-_FAILED = """UPDATE webhook SET failures = ?, error = ?, due_at = ?, enabled = ?, attempts = attempts + 1
-    WHERE id = ? AND pending = ?"""
-_LOG = """INSERT INTO webhook_attempt (webhook, number, message, matches, at, status, outcome, took_s)
-    SELECT id, attempts, ?, ?, ?, ?, ?, ? FROM webhook WHERE id = ?"""
-_GONE = "SELECT w.id FROM webhook w LEFT JOIN subscription s ON s.id = w.subscription WHERE s.removed_at IS NOT NULL OR s.id IS NULL"
+    messages = messages + 1, matches = matches + ?, delivered_at = ? WHERE id = ? AND pending = ?"""
+_FAILED = "UPDATE webhook SET failures = ?, error = ?, due_at = ?, enabled = ? WHERE id = ? AND pending = ?"
+_GONE = """SELECT w.id FROM webhook w LEFT JOIN subscription s ON s.id = w.subscription
+    WHERE s.id IS NULL OR s.removed_at IS NOT NULL"""
 _TOTALS = f"""SELECT coalesce(sum(CASE WHEN w.enabled = 1 AND w.failures = 0 THEN 1 ELSE 0 END), 0),
     coalesce(sum(CASE WHEN w.enabled = 1 AND w.failures > 0 THEN 1 ELSE 0 END), 0),
     coalesce(sum(CASE WHEN w.enabled = 0 THEN 1 ELSE 0 END), 0),
@@ -51,13 +47,8 @@ class Tried:
     """What became of a message: delivered, to be tried again at ``due_at``, or (neither) the hook is switched off."""
 
     webhook: int
-    message: str
     until: int
-    matches: int
-    at: float
-    took_s: float
-    status: int | None
-    outcome: str
+    attempt: Attempt
     delivered: bool
     failures: int
     due_at: float | None
@@ -86,11 +77,10 @@ class WebhookQueue:
             return 0
         with self._db.write():
             told = self._told()
-            last = read.last_number(self._db)
-            sql = "UPDATE counter SET value = ? WHERE name = 'webhooks told'"
             groups = [", ".join(map(str, eras)) for eras in read.era_groups(self._db, told)]
             woken = sum(self._db.run(_WAKE.format(eras), self._now(), told) for eras in groups)
-            self._db.run(sql, last)
+            last = read.last_number(self._db)
+            self._db.run("UPDATE counter SET value = ? WHERE name = 'webhooks told'", last)
         return woken
 
     def _told(self) -> int:
@@ -100,13 +90,6 @@ class WebhookQueue:
         """Those that are due: first those without trouble, then those that have waited longest."""
         return [webhook(row) for row in self._db.rows(_DUE, self._now(), *share)]
 
-    def next_due_at(self) -> float | None:
-        """When the next one is due that is not yet; None where none will be."""
-        found: float | None = self._db.rows(
-            "SELECT min(due_at) FROM webhook WHERE enabled = 1 AND due_at > ?", self._now()
-        )[0][0]
-        return found
-
     def waiting(self, hook: Webhook, limit: int) -> list[StoredMatch]:
         """The matches its message holds, or (if none is fixed) so many of those it may hold."""
         found = read.matches(self._db, hook.subscription, hook.cursor, limit)
@@ -114,9 +97,11 @@ class WebhookQueue:
 
     def fix(self, messages: Iterable[tuple[int, int]]) -> None:
         """Of each hook, the cursor with which its message ends."""
-        with self._db.write():
-            for number, until in messages:
-                self._db.run("UPDATE webhook SET pending = ? WHERE id = ? AND pending IS NULL", until, number)
+        given = list(messages)
+        if given:
+            with self._db.write():
+                for number, until in given:
+                    self._db.run("UPDATE webhook SET pending = ? WHERE id = ? AND pending IS NULL", until, number)
 
     def rest(self, hook: Webhook) -> None:
         """It was found to have nothing to send: let it wait for a match, unless one has come."""
@@ -124,23 +109,20 @@ class WebhookQueue:
             sql = "UPDATE webhook SET pending = NULL, failures = 0, due_at = ? WHERE id = ? AND cursor = ?"
             self._db.run(sql, self._due_after(hook.subscription, hook.cursor), hook.id, hook.cursor)
 
-    def tried(self, one: Tried) -> float | None:
-        """Store what became of a message; when the hook is due again. Nothing, if it was removed meanwhile."""
+    def tried(self, one: Tried) -> None:
+        """Store what became of a message. Nothing, if the hook was removed meanwhile."""
         with self._db.write():
-            found = self._db.rows("SELECT subscription FROM webhook WHERE id = ?", one.webhook)
-            if not found:
-                return None
-            due_at = self._due_after(int(found[0][0]), one.until) if one.delivered else one.due_at
             if one.delivered:
-                self._db.run(_DELIVERED, due_at, one.matches, one.at, one.webhook, one.until)
+                self._delivered(one)
             else:
                 enabled = int(one.due_at is not None)
                 self._db.run(_FAILED, one.failures, one.error, one.due_at, enabled, one.webhook, one.until)
-            told = (one.message, one.matches, one.at, one.status, one.outcome, one.took_s)
-            self._db.run(_LOG + " AND true", *told, one.webhook)
-            sql = "DELETE FROM webhook_attempt WHERE webhook = ? AND number <= (SELECT attempts FROM webhook WHERE id = ?) - ?"
-            self._db.run(sql, one.webhook, one.webhook, KEPT_ATTEMPTS)
-        return due_at
+            log(self._db, one.webhook, one.attempt)
+
+    def _delivered(self, one: Tried) -> None:
+        for (subscription,) in self._db.rows("SELECT subscription FROM webhook WHERE id = ?", one.webhook):
+            due_at = self._due_after(subscription, one.until)
+            self._db.run(_DELIVERED, due_at, one.attempt.matches, one.attempt.at, one.webhook, one.until)
 
     def _due_after(self, subscription: int, cursor: int) -> float | None:
         """At once if there are more matches; else when one comes."""
@@ -149,10 +131,10 @@ class WebhookQueue:
     def tidy(self) -> int:
         """Forget the hooks of subscriptions that are gone; how many."""
         gone = [int(row[0]) for row in self._db.rows(_GONE)]
-        with self._db.write():
-            for number in gone:
-                self._db.run("DELETE FROM webhook WHERE id = ?", number)
-                self._db.run("DELETE FROM webhook_attempt WHERE webhook = ?", number)
+        if gone:
+            with self._db.write():
+                for number in gone:
+                    forget(self._db, number)
         return len(gone)
 
     def totals(self) -> Totals:

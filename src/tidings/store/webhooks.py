@@ -11,14 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from tidings.errors import InputError, UnknownWebhook
+from tidings.errors import InputError, QuotaExceeded, UnknownWebhook
 from tidings.outgoing.urls import checked_url, host_of
 from tidings.store import subscriptions
 from tidings.store.commit import counter
 from tidings.store.database import Database, Row
+from tidings.store.read import last_number
 from tidings.store.records import DAY_S
 
 MAX_A_SUBSCRIPTION = 10
+KEPT_ATTEMPTS = 100
+"""Of each hook, in its log."""
 OLD_SECRET_S = DAY_S
 """How long messages are signed with the secret before, too."""
 _SECRET_PREFIX, _SECRET_BYTES = "whsec_", 32
@@ -70,7 +73,6 @@ class Webhook:
 class Attempt(NamedTuple):
     """One attempt to deliver a message; ``status`` is None where no server answered."""
 
-    number: int
     message: str
     matches: int
     at: float
@@ -91,9 +93,9 @@ class Webhooks:
         with self._db.write():
             subscriptions.live(self._db, subscription, owner)
             if len(self.of(subscription, owner)) >= MAX_A_SUBSCRIPTION:
-                raise InputError(f"A subscription has at most {MAX_A_SUBSCRIPTION} webhooks; delete one first.")
+                raise QuotaExceeded(f"A subscription has at most {MAX_A_SUBSCRIPTION} webhooks; delete one first.")
             number = counter(self._db, "webhook", 1) + 1
-            last = int(self._db.rows("SELECT value FROM counter WHERE name = 'number'")[0][0])
+            last = last_number(self._db)
             cursor = last if after is None else min(after, last)
             self._db.run(
                 """INSERT INTO webhook (id, subscription, owner, url, host, series, secret, created_at, enabled, error,
@@ -122,8 +124,7 @@ class Webhooks:
         """Nothing is sent there from now on."""
         with self._db.write():
             self.get(number, owner)
-            self._db.run("DELETE FROM webhook WHERE id = ?", number)
-            self._db.run("DELETE FROM webhook_attempt WHERE webhook = ?", number)
+            forget(self._db, number)
 
     def rotate(self, number: int, owner: str | None = None) -> Webhook:
         """Give it a new secret; for a day the one before signs, too."""
@@ -134,18 +135,37 @@ class Webhooks:
             return self.get(number, owner)
 
     def enable(self, number: int, owner: str | None = None) -> Webhook:
-        """Go on with the message it stopped at, at once and with all retries before it; also one that waits for its next."""
+        """Go on with the message it stopped at, at once and with all its retries; also where it waits for the next."""
         with self._db.write():
             self.get(number, owner)
             sql = "UPDATE webhook SET enabled = 1, error = '', failures = 0, due_at = ? WHERE id = ?"
             self._db.run(sql, self._now(), number)
             return self.get(number, owner)
 
+    def note(self, number: int, attempt: Attempt) -> None:
+        """Add an attempt to the log, unless the hook was removed meanwhile."""
+        with self._db.write():
+            log(self._db, number, attempt)
+
     def log(self, number: int, owner: str | None = None) -> list[Attempt]:
         """The last attempts, the newest first."""
         self.get(number, owner)
-        sql = "SELECT number, message, matches, at, status, outcome, took_s FROM webhook_attempt WHERE webhook = ?"
+        sql = "SELECT message, matches, at, status, outcome, took_s FROM webhook_attempt WHERE webhook = ?"
         return [Attempt(*row) for row in self._db.rows(f"{sql} ORDER BY number DESC", number)]
+
+
+def log(db: Database, number: int, attempt: Attempt) -> None:
+    """Add an attempt to the log of a hook that is there, and forget the oldest; in the transaction of the caller."""
+    for (count,) in db.rows("UPDATE webhook SET attempts = attempts + 1 WHERE id = ? RETURNING attempts", number):
+        sql = "INSERT INTO webhook_attempt (webhook, number, message, matches, at, status, outcome, took_s)"
+        db.run(f"{sql} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", number, count, *attempt)
+        db.run("DELETE FROM webhook_attempt WHERE webhook = ? AND number <= ?", number, count - KEPT_ATTEMPTS)
+
+
+def forget(db: Database, number: int) -> None:
+    """Forget a hook and its log, in the transaction of the caller."""
+    db.run("DELETE FROM webhook WHERE id = ?", number)
+    db.run("DELETE FROM webhook_attempt WHERE webhook = ?", number)
 
 
 def checked_receiver(url: str) -> str:
@@ -162,5 +182,6 @@ def new_secret() -> str:
 
 
 def webhook(row: Row) -> Webhook:
-    before, enabled, rest = row[:10], bool(row[10]), row[11:]
-    return Webhook(*before, enabled, *rest)
+    values = list(row)
+    values[10] = bool(values[10])
+    return Webhook(*values)
