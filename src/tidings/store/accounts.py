@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import re
 import secrets
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from tidings.store.records import DAY_S, NewSubscription, Region
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _TOKEN_PREFIX = "tidings_"  # so that who finds one in a file, or scans for them, knows what it is
 _TOKEN_BYTES = 32
+_DISGUISE_CHARACTERS = 16
 _COLUMNS = "o.name, o.created_at, o.max_subscriptions, o.max_feeds, o.max_posts_a_day"
 _LIST = f"""SELECT {_COLUMNS}, (SELECT count(*) FROM token t WHERE t.owner = o.name),
     (SELECT count(*) FROM subscription s WHERE s.owner = o.name AND s.removed_at IS NULL),
@@ -50,13 +52,14 @@ class Accounts:
 
     def __init__(self, database: Database, now: Callable[[], float]) -> None:
         self._db, self._now = database, now
+        self._key = b""
 
     def add(self, name: str, quotas: Quotas = Quotas()) -> str:
         """A new owner; its first token, which is told only now. InputError where the name is taken or is none."""
         if not _NAME.fullmatch(name):
             raise InputError(
-                f"{name!r} cannot be an owner: use up to 64 small letters, digits, '.', '_' and '-', the first a letter "
-                "or digit."
+                f"{name!r} cannot be an owner: use up to 64 small letters, digits, '.', '_' and '-', the first a "
+                "letter or digit."
             )
         with self._db.write():
             if self._db.rows("SELECT 1 FROM owner WHERE name = ?", name):
@@ -123,6 +126,18 @@ class Accounts:
         """Whose token it is; None if nobody's (any more)."""
         found = self._db.rows("SELECT owner FROM token WHERE hash = ?", _hashed(token))
         return str(found[0][0]) if found else None
+
+    def disguised(self, name: str, number: int) -> str:
+        """A number as it is told to one owner: it says nothing about other numbers, or who else is told of it."""
+        self._key = self._key or self._kept_key()
+        return hmac.new(self._key, f"{name}/{number}".encode(), "sha256").hexdigest()[:_DISGUISE_CHARACTERS]
+
+    def _kept_key(self) -> bytes:
+        """Of this store, made when first asked for."""
+        sql = "INSERT INTO secret (name, value) VALUES ('disguise', ?) ON CONFLICT (name) DO NOTHING"
+        while not (found := self._db.rows("SELECT value FROM secret WHERE name = 'disguise'")):
+            self._db.run(sql, secrets.token_hex(_TOKEN_BYTES))
+        return bytes.fromhex(found[0][0])
 
     def subscribe(self, name: str, query: str, region: Region | None = None) -> int:
         """As `Store.subscribe`, within the owner's quota; QuotaExceeded beyond it."""

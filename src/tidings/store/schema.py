@@ -65,6 +65,7 @@ CREATE INDEX token_owner ON token (owner);
 CREATE TABLE address (subscription {key}, secret TEXT{exact} NOT NULL UNIQUE);
 CREATE TABLE published (
     owner TEXT{exact} NOT NULL, day BIGINT NOT NULL, posts BIGINT NOT NULL, PRIMARY KEY (owner, day));
+CREATE TABLE secret (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE INDEX moment_number ON moment (number);
 """
 

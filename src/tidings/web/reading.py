@@ -50,18 +50,21 @@ def _described(kind: _Kind) -> dict[int | str, dict[str, Any]]:
     }
 
 
+@router.head("/{secret}/rss", include_in_schema=False)
 @router.get("/{secret}/rss", responses=_described(_RSS), response_class=Response)
 async def as_rss(secret: Secret, request: Request, here: Here) -> Response:
     """The newest matches as RSS 2.0."""
     return await _answer(here, request, secret, _RSS)
 
 
+@router.head("/{secret}/atom", include_in_schema=False)
 @router.get("/{secret}/atom", responses=_described(_ATOM), response_class=Response)
 async def as_atom(secret: Secret, request: Request, here: Here) -> Response:
     """The newest matches as Atom 1.0."""
     return await _answer(here, request, secret, _ATOM)
 
 
+@router.head("/{secret}/json", include_in_schema=False)
 @router.get("/{secret}/json", responses=_described(_JSON), response_class=Response)
 async def as_json(secret: Secret, request: Request, here: Here) -> Response:
     """The newest matches as JSON Feed 1.1."""

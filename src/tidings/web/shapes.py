@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Path, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -143,6 +143,40 @@ class Published(_Shape):
 
     accepted: int
     ids: list[str] = Field(description="Under which they are matched, in the order in which they were sent.")
+
+
+class NewFeed(_Shape):
+    """A feed to be crawled."""
+
+    url: str = Field(max_length=2_048, description="Of the feed, or of a page that names one.")
+    title: Annotated[str, AfterValidator(clean_text)] = Field("", max_length=1_000, description="What you call it.")
+
+
+class Feed(_Shape):
+    """A feed you follow, and how it is."""
+
+    id: str
+    url: str
+    title: str
+    site: str = Field(description="The page the feed belongs to; empty where it is not known.")
+    state: Literal["new", "ok", "failing", "gone"]
+    error: str = Field(description="Why it fails; empty while all is well.")
+    added_at: datetime
+    checked_at: datetime | None
+    due_at: datetime | None = Field(description="When it is looked at next.")
+
+
+class Feeds(_Shape):
+    """All feeds you follow."""
+
+    feeds: list[Feed]
+
+
+class Imported(_Shape):
+    """What became of a list of feeds."""
+
+    added: int
+    refused: list[str] = Field(description="A sentence for each that was not taken.")
 
 
 class Usage(_Shape):
