@@ -122,11 +122,11 @@ class UnknownFeed(InputError):
 class UnknownWebhook(InputError):
     """A webhook that is not there, or is somebody else's."""
 
-    def __init__(self, webhook: int) -> None:
-        super().__init__(f"Webhook {webhook} is not known.")
+    def __init__(self, webhook: str) -> None:
+        super().__init__(f"There is no webhook {webhook}.")
         self.webhook = webhook
 
-    def __reduce__(self) -> tuple[type[UnknownWebhook], tuple[int]]:
+    def __reduce__(self) -> tuple[type[UnknownWebhook], tuple[str]]:
         return UnknownWebhook, (self.webhook,)
 
 

@@ -22,7 +22,7 @@ def test_killed_in_the_middle_it_loses_nothing_and_repeats_only_under_the_same_i
     got, repeats = asyncio.run(_killed_again_and_again(tmp_path))
     with open_store(tmp_path) as store:
         expected = ids(store, 1)
-        hook = store.webhooks.get(1)
+        (hook,) = store.webhooks.of(1)
     assert len(expected) == _MATCHES
     once = {one.id: one for one in got}
     assert [post for one in once.values() for post in one.posts] == expected
@@ -52,13 +52,13 @@ async def _killed_again_and_again(where):
             for _ in range(len(_KILLS) + 1):
                 process = await asyncio.create_subprocess_exec(*_COMMAND, str(where))
                 ended = asyncio.create_task(process.wait())
-                while not ended.done() and store.webhooks.get(hook.id).matches < _MATCHES:
+                while not ended.done() and store.webhooks.get(hook.name).matches < _MATCHES:
                     await asyncio.sleep(0.02)
                 if not ended.done():
                     break
             process.send_signal(signal.SIGTERM)
             assert await ended == 0
-            return at.got, len(at.got) - store.webhooks.get(hook.id).messages
+            return at.got, len(at.got) - store.webhooks.get(hook.name).messages
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:

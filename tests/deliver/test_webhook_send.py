@@ -47,7 +47,7 @@ def found(store, batch: int, subscription: int, numbers: range, **columns) -> No
 
 
 def state(store, hook) -> str:
-    return store.webhooks.get(hook.id).state
+    return store.webhooks.get(hook.name).state
 
 
 def test_every_match_arrives_once_in_order_in_bounded_messages_that_the_library_verifies(store):
@@ -70,7 +70,7 @@ def test_every_match_arrives_once_in_order_in_bounded_messages_that_the_library_
         assert (told["type"], told["data"]["subscription"]) == ("subscription.matched", hook.subscription)
         with pytest.raises(WebhookVerificationError):
             Verifier(hook.secret).verify(one.body + b" ", one.headers)
-    after = store.webhooks.get(hook.id)
+    after = store.webhooks.get(hook.name)
     assert (after.messages, after.matches, after.state, after.due_at) == (5, 260, "active", None)
 
 
@@ -97,7 +97,7 @@ def test_after_a_rotation_messages_verify_with_the_secret_before_and_the_new_one
         async with receiver() as at, sending(store):
             tea = store.subscribe("tea")
             hook = store.webhooks.add(tea, at.url)
-            turned = store.webhooks.rotate(hook.id)
+            turned = store.webhooks.rotate(hook.name)
             found(store, 0, tea, range(1))
             await at.until(lambda: at.got)
         return hook.secret, turned.secret, at.got[0]
@@ -120,20 +120,20 @@ def test_a_message_that_was_not_taken_comes_again_under_its_id_with_what_it_held
             hook = store.webhooks.add(tea, at.url)
             found(store, 0, tea, range(2))
             for tries, wait_s in ((1, 5), (2, 300)):
-                await at.until(lambda tries=tries: store.webhooks.get(hook.id).failures == tries)
+                await at.until(lambda tries=tries: store.webhooks.get(hook.name).failures == tries)
                 found(store, tries, tea, range(10 * tries, 10 * tries + 1))
                 await asyncio.sleep(0.1)
                 assert len(at.got) == tries, "tried again before it was due"
                 clock.ahead += wait_s * 1.2
             await at.until(lambda: len(at.got) == 4)
-            await at.until(lambda: store.webhooks.get(hook.id).due_at is None)
+            await at.until(lambda: store.webhooks.get(hook.name).due_at is None)
         return hook, at.got
 
     hook, got = asyncio.run(check())
     assert [one.posts for one in got] == [[0, 1], [0, 1], [0, 1], [10, 20]]
     assert got[0].id == got[1].id == got[2].id != got[3].id
     assert got[0].body == got[1].body == got[2].body
-    log = store.webhooks.log(hook.id)
+    log = store.webhooks.log(hook.name)
     assert [(one.status, one.matches) for one in log] == [(204, 2), (204, 2), (503, 2), (500, 2)]
     assert log[-1].outcome == "answered 500 Internal Server Error"
 
@@ -154,14 +154,15 @@ def test_a_receiver_that_is_gone_is_never_asked_again_until_it_is_enabled(store)
             found(store, 1, tea, range(1, 2))
             await asyncio.sleep(0.15)
             assert (len(at.got), state(store, hook)) == (1, "disabled")
-            store.webhooks.enable(hook.id)
+            store.webhooks.enable(hook.name)
             await at.until(lambda: len(at.got) == 3)
         return at.got
 
     got = asyncio.run(check())
     assert [one.posts for one in got] == [[0], [0], [1]]
     assert got[0].id == got[1].id
-    assert said == ["webhook 1 of subscription 1 is disabled: answered 410 Gone: the receiver wants no more"]
+    name = got[0].id.split("_")[1]
+    assert said == [f"webhook {name} of subscription 1 is disabled: answered 410 Gone: the receiver wants no more"]
 
 
 def test_retry_after_is_honoured(store, clock):
@@ -171,7 +172,7 @@ def test_retry_after_is_honoured(store, clock):
             hook = store.webhooks.add(tea, at.url)
             found(store, 0, tea, range(1))
             await at.until(lambda: state(store, hook) == "retrying")
-        return store.webhooks.get(hook.id).due_at - clock()
+        return store.webhooks.get(hook.name).due_at - clock()
 
     assert 3_590 < asyncio.run(check()) <= 3_600
 
@@ -226,7 +227,7 @@ def test_an_address_inside_is_never_connected_to(store, url, reason):
             hook = store.webhooks.add(tea, url.format(urlsplit(at.url).port))
             found(store, 0, tea, range(1))
             await at.until(lambda: state(store, hook) == "retrying")
-        return at.got, store.webhooks.get(hook.id).error
+        return at.got, store.webhooks.get(hook.name).error
 
     assert asyncio.run(check()) == ([], reason)
 
@@ -257,7 +258,7 @@ def test_of_an_answer_only_the_status_is_waited_for(store):
             tea = store.subscribe("tea")
             hook = store.webhooks.add(tea, at.url)
             found(store, 0, tea, range(1))
-            await at.until(lambda: store.webhooks.get(hook.id).messages == 1, 3.0)
+            await at.until(lambda: store.webhooks.get(hook.name).messages == 1, 3.0)
 
     asyncio.run(check())
 
@@ -269,7 +270,7 @@ def test_no_answer_and_no_server_are_failures_with_a_reason(store):
             hooks = [store.webhooks.add(tea, url) for url in (at.url, "http://127.0.0.1:9/", "http://nowhere.invalid/")]
             found(store, 0, tea, range(1))
             await at.until(lambda: all(state(store, hook) == "retrying" for hook in hooks))
-        return [store.webhooks.get(hook.id).error for hook in hooks]
+        return [store.webhooks.get(hook.name).error for hook in hooks]
 
     silence, refused, nowhere = asyncio.run(check())
     assert (silence, refused) == ("no answer within 0.2 s", "the connection was refused")

@@ -39,11 +39,11 @@ def test_nobody_reaches_the_webhook_of_another_owner(store):
     with pytest.raises(UnknownSubscription):
         store.webhooks.of(mine, "bob")
     for reach in (store.webhooks.get, store.webhooks.remove, store.webhooks.rotate, store.webhooks.enable):
-        with pytest.raises(UnknownWebhook, match=f"Webhook {hook.id} is not known"):
-            reach(hook.id, "bob")
+        with pytest.raises(UnknownWebhook, match=f"There is no webhook {hook.name}"):
+            reach(hook.name, "bob")
     with pytest.raises(UnknownWebhook):
-        store.webhooks.log(hook.id, "bob")
-    assert store.webhooks.of(mine, "ann") == [store.webhooks.get(hook.id, "ann")] == [hook]
+        store.webhooks.log(hook.name, "bob")
+    assert store.webhooks.of(mine, "ann") == [store.webhooks.get(hook.name, "ann")] == [hook]
 
 
 def test_a_webhook_goes_with_its_subscription_and_its_number_is_never_given_again(store):
@@ -51,10 +51,19 @@ def test_a_webhook_goes_with_its_subscription_and_its_number_is_never_given_agai
     hook = store.webhooks.add(subscription, URL, "ann")
     store.unsubscribe(subscription)
     with pytest.raises(UnknownWebhook):
-        store.webhooks.get(hook.id, "ann")
+        store.webhooks.get(hook.name, "ann")
     assert due(store) == []
     assert store.webhook_queue.tidy() == 1
     assert store.webhooks.add(store.subscribe("tea"), URL).id == hook.id + 1
+
+
+def test_an_owner_sees_its_own_webhooks_page_by_page(store):
+    mine = [store.webhooks.add(store.subscribe("tea", owner), URL) for owner in ("ann", "bob", "ann", "ann")]
+    mine.pop(1)
+    assert store.webhooks.page("ann", limit=2) == mine[:2]
+    assert store.webhooks.page("ann", after=mine[1].name) == mine[2:]
+    store.unsubscribe(mine[2].subscription)
+    assert store.webhooks.page("ann") == mine[:2]
 
 
 @pytest.mark.parametrize(
@@ -110,9 +119,9 @@ def test_what_a_message_holds_is_fixed_until_it_is_delivered(store):
     queue.fix([(hook.id, until)])
     run(store, 1, [3], [(tea, 0)])
     queue.fix([(hook.id, until + 1)])  # too late
-    assert [match.post_id for match in queue.waiting(store.webhooks.get(hook.id), 10)] == [1, 2]
+    assert [match.post_id for match in queue.waiting(store.webhooks.get(hook.name), 10)] == [1, 2]
     queue.tried(tried(hook, until, matches=2))
-    after = store.webhooks.get(hook.id)
+    after = store.webhooks.get(hook.name)
     assert (after.cursor, after.pending, after.messages, after.matches) == (until, None, 1, 2)
     assert due(store) == [hook.id]  # for the third
     assert [match.post_id for match in queue.waiting(after, 10)] == [3]
@@ -126,14 +135,14 @@ def test_a_hook_that_failed_is_due_when_it_was_decided_and_one_given_up_never(st
     store.webhook_queue.tried(tried(hook, 1, delivered=False, due_at=clock.now + 5))
     run(store, 1, [2], [(tea, 0)])
     assert due(store) == []
-    assert store.webhooks.get(hook.id).state == "retrying"
+    assert store.webhooks.get(hook.name).state == "retrying"
     clock.now += 5
     assert due(store) == [hook.id]
     store.webhook_queue.tried(tried(hook, 1, delivered=False))
-    assert store.webhooks.get(hook.id).state == "disabled"
+    assert store.webhooks.get(hook.name).state == "disabled"
     assert (due(store), store.webhook_queue.totals()) == ([], Totals(0, 0, 1, 0, 0))
     assert [one.error for one in store.webhook_queue.troubled(5)] == ["answered 500"]
-    enabled = store.webhooks.enable(hook.id)
+    enabled = store.webhooks.enable(hook.name)
     assert (enabled.state, enabled.failures, enabled.pending, due(store)) == ("active", 0, 1, [hook.id])
 
 
@@ -163,16 +172,16 @@ def test_matches_forgotten_before_they_were_delivered_do_not_stop_a_hook(store):
     run(store, 0, [1, 2, 3], [(tea, 0), (tea, 1), (tea, 2)])
     store.webhook_queue.fix([(hook.id, 2)])
     store.retain(Retention(max_matches_per_subscription=1))
-    stuck = store.webhooks.get(hook.id)
+    stuck = store.webhooks.get(hook.name)
     assert store.webhook_queue.waiting(stuck, 10) == []
     store.webhook_queue.rest(stuck)
-    assert [match.post_id for match in store.webhook_queue.waiting(store.webhooks.get(hook.id), 10)] == [3]
+    assert [match.post_id for match in store.webhook_queue.waiting(store.webhooks.get(hook.name), 10)] == [3]
     assert due(store) == [hook.id]
 
 
 def test_for_a_day_after_a_rotation_both_secrets_sign(store, clock):
     hook = store.webhooks.add(store.subscribe("tea"), URL)
-    turned = store.webhooks.rotate(hook.id)
+    turned = store.webhooks.rotate(hook.name)
     assert turned.secrets(clock.now) == [turned.secret, hook.secret]
     assert turned.secrets(clock.now + OLD_SECRET_S) == [turned.secret]
     assert turned.secret.startswith("whsec_")
@@ -182,14 +191,14 @@ def test_for_a_day_after_a_rotation_both_secrets_sign(store, clock):
 def test_the_log_holds_the_last_attempts(store):
     hook = store.webhooks.add(store.subscribe("tea"), URL)
     for number in range(KEPT_ATTEMPTS + 5):
-        store.webhooks.note(hook.id, Attempt(f"m{number}", 0, float(number), None, "no answer", 0.5))
-    log = store.webhooks.log(hook.id)
+        store.webhooks.note(hook, Attempt(f"m{number}", 0, float(number), None, "no answer", 0.5))
+    log = store.webhooks.log(hook.name)
     assert [one.message for one in log] == [f"m{number}" for number in reversed(range(5, KEPT_ATTEMPTS + 5))]
-    store.webhooks.remove(hook.id)
-    store.webhooks.note(hook.id, log[0])  # an attempt that ended after that
+    store.webhooks.remove(hook.name)
+    store.webhooks.note(hook, log[0])  # an attempt that ended after that
     store.webhook_queue.tried(tried(hook, 1))
     with pytest.raises(UnknownWebhook):
-        store.webhooks.log(hook.id)
+        store.webhooks.log(hook.name)
 
 
 def test_one_process_at_a_time_sends_the_webhooks_of_a_store(store, where):

@@ -29,16 +29,16 @@ class Message:
     until: int
 
 
-def message(series: str, subscription: int, matches: Sequence[StoredMatch]) -> Message:
+def message(name: str, subscription: int, matches: Sequence[StoredMatch]) -> Message:
     """The message with these matches; made again of the same ones, it is the same."""
     last = matches[-1]
     told = {"subscription": subscription, "cursor": last.cursor, "matches": [_told(match) for match in matches]}
-    return Message(f"msg_{series}_{last.cursor}", _body(_MATCHED, last.arrived_at, told), len(matches), last.cursor)
+    return Message(f"msg_{name}_{last.cursor}", _body(_MATCHED, last.arrived_at, told), len(matches), last.cursor)
 
 
-def trial(series: str, subscription: int, at: float) -> Message:
+def trial(name: str, subscription: int, at: float) -> Message:
     """A message that says nothing, to try whether it arrives."""
-    return Message(f"msg_{series}_test_{int(at * 1000)}", _body(_TEST, at, {"subscription": subscription}), 0, 0)
+    return Message(f"msg_{name}_test_{int(at * 1000)}", _body(_TEST, at, {"subscription": subscription}), 0, 0)
 
 
 def bounded(matches: Iterable[StoredMatch]) -> list[StoredMatch]:

@@ -61,7 +61,7 @@ def reason(error: Exception, timeout_s: float | None) -> str:
 
 async def try_out(hook: Webhook, allow: Allowed, clock: Callable[[], float] = time.time) -> Attempt:
     """Send a message that says nothing, once."""
-    message = trial(hook.series, hook.subscription, clock())
+    message = trial(hook.name, hook.subscription, clock())
     async with sending_session(allow) as session:
         began = clock()
         outcome = await post(session, hook, message, clock)

@@ -151,7 +151,7 @@ class Sender:
             matches = self._queue.waiting(hook, MAX_MATCHES)
             chosen = matches if hook.pending is not None else bounded(matches)
             if chosen:
-                found[hook.id] = message(hook.series, hook.subscription, chosen)
+                found[hook.id] = message(hook.name, hook.subscription, chosen)
             else:
                 self._queue.rest(hook)
         self._queue.fix((hook.id, found[hook.id].until) for hook in hooks if hook.id in found and hook.pending is None)
@@ -167,7 +167,7 @@ class Sender:
             tried = Tried(hook.id, sent.until, attempt, after.delivered, after.failures, after.due_at, after.error)
             await asyncio.to_thread(self._queue.tried, tried)
             if after.is_disabled:
-                self._tell(f"webhook {hook.id} of subscription {hook.subscription} is disabled: {after.error}")
+                self._tell(f"webhook {hook.name} of subscription {hook.subscription} is disabled: {after.error}")
         finally:
             self._room.leave(hook)
             self._stir.set()

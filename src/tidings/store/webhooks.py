@@ -25,8 +25,8 @@ KEPT_ATTEMPTS = 100
 OLD_SECRET_S = DAY_S
 """How long messages are signed with the secret before, too."""
 _SECRET_PREFIX, _SECRET_BYTES = "whsec_", 32
-_SERIES_BYTES = 12
-COLUMNS = """w.id, w.subscription, w.owner, w.url, w.host, w.series, w.secret, w.old_secret, w.old_until, w.created_at,
+_NAME_BYTES = 12
+COLUMNS = """w.id, w.subscription, w.owner, w.url, w.host, w.name, w.secret, w.old_secret, w.old_until, w.created_at,
     w.enabled, w.error, w.cursor, w.pending, w.failures, w.due_at, w.attempts, w.messages, w.matches, w.delivered_at"""
 LIVE = "webhook w JOIN subscription s ON s.id = w.subscription AND s.removed_at IS NULL"
 
@@ -35,14 +35,17 @@ State = Literal["active", "retrying", "disabled"]
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A webhook. All matches up to ``cursor`` are delivered; those up to ``pending`` are the message on its way."""
+    """A webhook. All matches up to ``cursor`` are delivered; those up to ``pending`` are the message on its way.
+
+    Its owner knows it by its ``name``, which says nothing about how many others there are.
+    """
 
     id: int
     subscription: int
     owner: str
     url: str
     host: str
-    series: str
+    name: str
     secret: str
     old_secret: str | None
     old_until: float | None
@@ -98,13 +101,13 @@ class Webhooks:
             last = last_number(self._db)
             cursor = last if after is None else min(after, last)
             self._db.run(
-                """INSERT INTO webhook (id, subscription, owner, url, host, series, secret, created_at, enabled, error,
+                """INSERT INTO webhook (id, subscription, owner, url, host, name, secret, created_at, enabled, error,
                     cursor, failures, due_at, attempts, messages, matches)
                 SELECT ?, id, owner, ?, ?, ?, ?, ?, 1, '', ?, 0, ?, 0, 0, 0 FROM subscription WHERE id = ?""",
-                *(number, address, host_of(address), secrets.token_urlsafe(_SERIES_BYTES), new_secret()),
+                *(number, address, host_of(address), secrets.token_hex(_NAME_BYTES), new_secret()),
                 *(self._now(), cursor, self._now(), subscription),
             )
-        return self.get(number, owner)
+            return webhook(self._db.rows(f"SELECT {COLUMNS} FROM webhook w WHERE w.id = ?", number)[0])
 
     def of(self, subscription: int, owner: str | None = None) -> list[Webhook]:
         """Those of a subscription; UnknownSubscription unless it is there and this owner's."""
@@ -112,44 +115,48 @@ class Webhooks:
         found = self._db.rows(f"SELECT {COLUMNS} FROM webhook w WHERE w.subscription = ? ORDER BY w.id", subscription)
         return [webhook(row) for row in found]
 
-    def get(self, number: int, owner: str | None = None) -> Webhook:
+    def page(self, owner: str, after: str = "", limit: int = 100) -> list[Webhook]:
+        """An owner's next few after one of them, in the order in which they were made."""
+        above = "coalesce((SELECT id FROM webhook WHERE name = ? AND owner = ?), 0)"
+        sql = f"SELECT {COLUMNS} FROM {LIVE} WHERE w.owner = ? AND w.id > {above} ORDER BY w.id LIMIT ?"
+        return [webhook(row) for row in self._db.rows(sql, owner, after, owner, limit)]
+
+    def get(self, name: str, owner: str | None = None) -> Webhook:
         """One of them."""
-        known = 0 < number < 1 << 63
-        found = self._db.rows(f"SELECT {COLUMNS} FROM {LIVE} WHERE w.id = ?", number) if known else []
+        found = self._db.rows(f"SELECT {COLUMNS} FROM {LIVE} WHERE w.name = ?", name)
         if not found or (owner is not None and found[0][2] != owner):
-            raise UnknownWebhook(number)
+            raise UnknownWebhook(name)
         return webhook(found[0])
 
-    def remove(self, number: int, owner: str | None = None) -> None:
+    def remove(self, name: str, owner: str | None = None) -> None:
         """Nothing is sent there from now on."""
         with self._db.write():
-            self.get(number, owner)
-            forget(self._db, number)
+            forget(self._db, self.get(name, owner).id)
 
-    def rotate(self, number: int, owner: str | None = None) -> Webhook:
+    def rotate(self, name: str, owner: str | None = None) -> Webhook:
         """Give it a new secret; for a day the one before signs, too."""
         with self._db.write():
-            self.get(number, owner)
-            sql = "UPDATE webhook SET old_secret = secret, old_until = ?, secret = ? WHERE id = ?"
-            self._db.run(sql, self._now() + OLD_SECRET_S, new_secret(), number)
-            return self.get(number, owner)
+            self.get(name, owner)
+            sql = "UPDATE webhook SET old_secret = secret, old_until = ?, secret = ? WHERE name = ?"
+            self._db.run(sql, self._now() + OLD_SECRET_S, new_secret(), name)
+            return self.get(name, owner)
 
-    def enable(self, number: int, owner: str | None = None) -> Webhook:
+    def enable(self, name: str, owner: str | None = None) -> Webhook:
         """Go on with the message it stopped at, at once and with all its retries; also where it waits for the next."""
         with self._db.write():
-            self.get(number, owner)
-            sql = "UPDATE webhook SET enabled = 1, error = '', failures = 0, due_at = ? WHERE id = ?"
-            self._db.run(sql, self._now(), number)
-            return self.get(number, owner)
+            self.get(name, owner)
+            sql = "UPDATE webhook SET enabled = 1, error = '', failures = 0, due_at = ? WHERE name = ?"
+            self._db.run(sql, self._now(), name)
+            return self.get(name, owner)
 
-    def note(self, number: int, attempt: Attempt) -> None:
+    def note(self, hook: Webhook, attempt: Attempt) -> None:
         """Add an attempt to the log, unless the hook was removed meanwhile."""
         with self._db.write():
-            log(self._db, number, attempt)
+            log(self._db, hook.id, attempt)
 
-    def log(self, number: int, owner: str | None = None) -> list[Attempt]:
+    def log(self, name: str, owner: str | None = None) -> list[Attempt]:
         """The last attempts, the newest first."""
-        self.get(number, owner)
+        number = self.get(name, owner).id
         sql = "SELECT message, matches, at, status, outcome, took_s FROM webhook_attempt WHERE webhook = ?"
         return [Attempt(*row) for row in self._db.rows(f"{sql} ORDER BY number DESC", number)]
 
