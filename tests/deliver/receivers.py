@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -71,7 +72,7 @@ async def silent(request: web.Request) -> web.StreamResponse:
 
 
 @asynccontextmanager
-async def receiver(answer: Answer = taken) -> AsyncIterator[Receiver]:
+async def receiver(answer: Answer = taken, secure: ssl.SSLContext | None = None) -> AsyncIterator[Receiver]:
     """A receiver on loopback, for as long as the block lasts."""
     seen = Receiver()
 
@@ -88,9 +89,9 @@ async def receiver(answer: Answer = taken) -> AsyncIterator[Receiver]:
     app.router.add_route("*", "/{path:.*}", take)
     runner = web.AppRunner(app, shutdown_timeout=0.01, handler_cancellation=True)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=secure)
     await site.start()
-    seen.url = f"http://127.0.0.1:{runner.addresses[0][1]}/hook"
+    seen.url = f"{'https' if secure else 'http'}://127.0.0.1:{runner.addresses[0][1]}/hook"
     try:
         yield seen
     finally:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
+import ssl
+import subprocess
 import time
 from urllib.parse import urlsplit
 
@@ -11,7 +14,7 @@ import pytest
 from aiohttp import web
 from standardwebhooks import Webhook as Verifier
 from standardwebhooks.webhooks import WebhookVerificationError
-from tests.deliver.receivers import LOOPBACK, QUICK, answering, receiver, sending, silent, taken
+from tests.deliver.receivers import LOOPBACK, answering, receiver, sending, silent, taken
 from tests.store.batches import ids, posts, run
 
 from tidings.deliver.webhook_message import MAX_BYTES, MAX_MATCHES
@@ -181,8 +184,8 @@ def test_receivers_that_never_answer_hold_up_nobody_else(store):
     async def check():
         async with receiver(silent) as slow, receiver() as quick, sending(store):
             tea = store.subscribe("tea")
-            for _ in range(4):
-                store.webhooks.add(tea, slow.url)
+            for _ in range(6):
+                store.webhooks.add(tea, slow.url.replace("127.0.0.1", "localhost"))
             store.webhooks.add(tea, quick.url)
             for batch in range(3):
                 found(store, batch, tea, range(batch, batch + 1))
@@ -194,13 +197,14 @@ def test_receivers_that_never_answer_hold_up_nobody_else(store):
     assert asyncio.run(check()) < 5, "ending waits for them only so long"
 
 
-def test_one_host_gets_so_many_messages_at_once_at_most(store):
+@pytest.mark.parametrize("bound", [{"a_host": 2}, {"a_pair": 2}, {"an_owner": 2}, {"at_once": 2}], ids=str)
+def test_so_many_messages_at_once_at_most(store, bound):
     async def slowly(request):
         await asyncio.sleep(0.05)
         return await taken(request)
 
     async def check():
-        async with receiver(slowly) as at, sending(store, limits=Limits(a_host=2, poll_s=0.02)):
+        async with receiver(slowly) as at, sending(store, limits=Limits(**bound, poll_s=0.02)):
             tea, coffee = store.subscribe("tea"), store.subscribe("coffee")
             for subscription in [tea] * 6 + [coffee] * 6:
                 store.webhooks.add(subscription, at.url)
@@ -304,6 +308,18 @@ def test_a_hook_whose_subscription_is_removed_gets_nothing_more(store):
     assert asyncio.run(check()) == 1
 
 
-def test_the_limits_are_those_the_documents_tell():
-    assert (Limits().timeout_s, Limits().a_host, MAX_MATCHES) == (15.0, 4, 100)
-    assert QUICK.at_once == 256
+def test_a_certificate_nobody_vouches_for_is_not_trusted(store, tmp_path):
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl here to make a certificate with")
+    made = ("-keyout", tmp_path / "key", "-out", tmp_path / "certificate", "-subj", "/CN=localhost")
+    request = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *map(str, made))
+    subprocess.run(request, check=True, capture_output=True)
+    secure = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    secure.load_cert_chain(tmp_path / "certificate", tmp_path / "key")
+
+    async def check():
+        async with receiver(secure=secure) as at:
+            hook = store.webhooks.add(store.subscribe("tea"), at.url.replace("127.0.0.1", "localhost"))
+            return at.got, (await try_out(hook, LOOPBACK)).outcome
+
+    assert asyncio.run(check()) == ([], "the receiver's certificate cannot be trusted")

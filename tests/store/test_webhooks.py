@@ -11,7 +11,7 @@ from tidings.store.webhook_queue import Share, Totals, Tried
 from tidings.store.webhooks import KEPT_ATTEMPTS, MAX_A_SUBSCRIPTION, OLD_SECRET_S, Attempt
 
 URL = "https://receiver.example/hook"
-ALL = Share(100, 100, 100)
+ALL = Share(100, 100, 100, 100)
 
 
 def tried(hook, until: int, *, delivered: bool = True, due_at: float | None = None, matches: int = 1) -> Tried:
@@ -161,9 +161,15 @@ def test_one_host_and_one_owner_get_no_more_than_their_share_and_trouble_comes_l
     ]
     store.webhook_queue.fix([(hooks[0].id, 1)])
     store.webhook_queue.tried(tried(hooks[0], 1, delivered=False, due_at=clock.now))
-    assert [hook.id for hook in store.webhook_queue.due(Share(2, 10, 10))] == [2, 4, 5, 7, 1]
-    assert [hook.id for hook in store.webhook_queue.due(Share(10, 3, 10))] == [2, 3, 6, 7, 1]
-    assert [hook.id for hook in store.webhook_queue.due(Share(10, 10, 2))] == [2, 3]
+    for share, expected in (
+        (Share(9, 9, 9, 9), [2, 3, 4, 5, 6, 7, 1]),
+        (Share(2, 9, 9, 9), [2, 4, 5, 6, 7, 1]),  # the third of ann's at a
+        (Share(9, 2, 9, 9), [4, 5, 6, 7, 1]),  # of ann's and bob's at a one each, in turn
+        (Share(9, 9, 3, 9), [2, 3, 6, 7, 1]),
+        (Share(9, 9, 9, 2), [2, 3]),
+    ):
+        assert [hook.id for hook in store.webhook_queue.due(share)] == expected
+    assert hooks[5].host == "a"
 
 
 def test_matches_forgotten_before_they_were_delivered_do_not_stop_a_hook(store):

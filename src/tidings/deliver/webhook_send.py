@@ -29,11 +29,15 @@ _GRACE_S = 3.0  # for what is on its way when the sender is told to end; what do
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many messages are on their way at once: altogether, to one host, of one owner; and how long each may take."""
+    """How many messages are on their way at once: altogether, of one owner, to one host, of one owner to one host.
+
+    A receiver has ``timeout_s`` to answer; new matches are looked for every ``poll_s``.
+    """
 
     at_once: int = 256
-    a_host: int = 4
-    an_owner: int = 128
+    an_owner: int = 32
+    a_host: int = 8
+    a_pair: int = 4
     timeout_s: float = TIMEOUT_S
     poll_s: float = 0.5
 
@@ -44,8 +48,7 @@ class Room:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._hooks: set[int] = set()
-        self._hosts: Counter[str] = Counter()
-        self._owners: Counter[str] = Counter()
+        self._counts: Counter[tuple[str, ...]] = Counter()
 
     def __len__(self) -> int:
         return len(self._hooks)
@@ -56,28 +59,33 @@ class Room:
 
     @property
     def share(self) -> Share:
-        """What to ask the store for: all there is room for, were none of it on its way already."""
+        """What to ask the store for: what there may be room for, and what is on its way already."""
         limits = self._limits
-        return Share(2 * limits.a_host, 2 * limits.an_owner, 2 * limits.at_once)
+        return Share(2 * limits.a_pair, 2 * limits.a_host, 2 * limits.an_owner, 2 * limits.at_once)
 
     def take(self, hook: Webhook) -> bool:
         """Whether there is room for it, which it then has."""
-        limits = self._limits
-        if hook.id in self._hooks or len(self) >= limits.at_once:
-            return False
-        if self._hosts[hook.host] >= limits.a_host or self._owners[hook.owner] >= limits.an_owner:
+        bounds = self._bounds(hook)
+        full = any(self._counts[what] >= most for what, most in bounds.items())
+        if full or hook.id in self._hooks or len(self) >= self._limits.at_once:
             return False
         self._hooks.add(hook.id)
-        self._hosts[hook.host] += 1
-        self._owners[hook.owner] += 1
+        self._counts.update(bounds.keys())
         return True
 
     def leave(self, hook: Webhook) -> None:
         self._hooks.discard(hook.id)
-        for counts, name in ((self._hosts, hook.host), (self._owners, hook.owner)):
-            counts[name] -= 1
-            if not counts[name]:
-                del counts[name]
+        self._counts.subtract(self._bounds(hook).keys())
+        self._counts = +self._counts  # forget those with none
+
+    def _bounds(self, hook: Webhook) -> dict[tuple[str, ...], int]:
+        """What it is counted under, and how many may be."""
+        limits = self._limits
+        return {
+            ("owner", hook.owner): limits.an_owner,
+            ("host", hook.host): limits.a_host,
+            ("pair", hook.owner, hook.host): limits.a_pair,
+        }
 
 
 class Sender:

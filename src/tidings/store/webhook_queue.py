@@ -17,10 +17,12 @@ from tidings.store.webhooks import COLUMNS, LIVE, Attempt, Webhook, forget, log,
 
 _WAKE = """UPDATE webhook SET due_at = ? WHERE due_at IS NULL AND enabled = 1 AND EXISTS (SELECT 1 FROM match m
     WHERE m.era IN ({}) AND m.subscription = webhook.subscription AND m.cursor > ?)"""
+# Of one host, owners take turns; what is beyond a bound hides nothing that is within.
 _DUE = f"""SELECT {COLUMNS} FROM (SELECT w.*,
-        row_number() OVER (PARTITION BY w.host ORDER BY w.due_at, w.id) AS of_host,
+        row_number() OVER (PARTITION BY w.host ORDER BY w.of_pair, w.due_at, w.id) AS of_host,
         row_number() OVER (PARTITION BY w.owner ORDER BY w.due_at, w.id) AS of_owner
-    FROM {LIVE} WHERE w.enabled = 1 AND w.due_at <= ?) AS w
+    FROM (SELECT w.*, row_number() OVER (PARTITION BY w.host, w.owner ORDER BY w.due_at, w.id) AS of_pair
+        FROM {LIVE} WHERE w.enabled = 1 AND w.due_at <= ?) AS w WHERE w.of_pair <= ?) AS w
     WHERE w.of_host <= ? AND w.of_owner <= ?
     ORDER BY CASE WHEN w.failures > 0 THEN 1 ELSE 0 END, w.due_at, w.id LIMIT ?"""
 _DELIVERED = """UPDATE webhook SET cursor = pending, pending = NULL, failures = 0, error = '', due_at = ?,
@@ -35,8 +37,9 @@ _TOTALS = f"""SELECT coalesce(sum(CASE WHEN w.enabled = 1 AND w.failures = 0 THE
 
 
 class Share(NamedTuple):
-    """How many due hooks of one host, of one owner, and altogether are wanted at most."""
+    """How many due hooks of one owner at one host, of one host, of one owner, and altogether are wanted at most."""
 
+    pair: int
     host: int
     owner: int
     all: int

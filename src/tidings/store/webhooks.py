@@ -10,9 +10,10 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
+from urllib.parse import urlsplit
 
 from tidings.errors import InputError, QuotaExceeded, UnknownWebhook
-from tidings.outgoing.urls import checked_url, host_of
+from tidings.outgoing.urls import checked_url
 from tidings.store import subscriptions
 from tidings.store.commit import counter
 from tidings.store.database import Database, Row
@@ -104,7 +105,7 @@ class Webhooks:
                 """INSERT INTO webhook (id, subscription, owner, url, host, name, secret, created_at, enabled, error,
                     cursor, failures, due_at, attempts, messages, matches)
                 SELECT ?, id, owner, ?, ?, ?, ?, ?, 1, '', ?, 0, ?, 0, 0, 0 FROM subscription WHERE id = ?""",
-                *(number, address, host_of(address), secrets.token_hex(_NAME_BYTES), new_secret()),
+                *(number, address, urlsplit(address).hostname or "", secrets.token_hex(_NAME_BYTES), new_secret()),
                 *(self._now(), cursor, self._now(), subscription),
             )
             return webhook(self._db.rows(f"SELECT {COLUMNS} FROM webhook w WHERE w.id = ?", number)[0])
