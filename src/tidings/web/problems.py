@@ -20,6 +20,7 @@ from tidings.errors import (
     UnknownFeed,
     UnknownOwner,
     UnknownSubscription,
+    UnknownWebhook,
 )
 
 _RETRY_S = 5
@@ -81,6 +82,8 @@ def _told(request: Request, error: Exception) -> JSONResponse:
             return _told(request, missing("subscription"))
         case UnknownFeed():
             return _told(request, missing("feed"))
+        case UnknownWebhook():
+            return _told(request, missing("webhook"))
         case UnknownOwner():
             return _told(request, unauthorised())
         case QuotaExceeded():
