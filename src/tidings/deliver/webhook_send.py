@@ -39,7 +39,7 @@ class Limits:
     a_host: int = 8
     a_pair: int = 4
     timeout_s: float = TIMEOUT_S
-    poll_s: float = 0.5
+    poll_s: float = 0.2
 
 
 class Room:
