@@ -20,8 +20,10 @@ import typer
 from tidings import __version__
 from tidings.cli import (
     correlate,
+    crawl,
     demo,
     explain,
+    feeds,
     hooks,
     lab,
     match,
@@ -61,6 +63,8 @@ app.command(name="trends", help=trends.HELP, epilog=trends.EXAMPLES)(trends.tren
 app.command(name="related", help=related.HELP, epilog=related.EXAMPLES)(related.related)
 app.command(name="demo", help=demo.HELP, epilog=demo.EXAMPLES)(demo.demo)
 app.command(name="run", help=run_command.HELP, epilog=run_command.EXAMPLES)(run_command.run)
+app.add_typer(feeds.app, name="feeds")
+app.command(name="crawl", help=crawl.HELP, epilog=crawl.EXAMPLES)(crawl.crawl)
 app.command(
     name="subscribe",
     help=subscribe.HELP,

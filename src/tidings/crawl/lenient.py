@@ -21,8 +21,10 @@ def read(document: bytes, content_type: str, url: str) -> Document:
     found = feedparser.parse(
         BytesIO(document), response_headers=headers, sanitize_html=False, resolve_relative_uris=False
     )
-    if not found.version and not found.entries:
+    if not found.entries and not found.version:
         raise NotAFeed(f"it is neither RSS nor Atom nor a JSON Feed{_trouble(found)}")
+    if not found.entries and found.bozo:
+        raise NotAFeed(f"it is broken before its first article{_trouble(found)}")
     site = web_link(found.feed.get("link", ""), url)
     return Document(
         title=one_line(found.feed.get("title", ""), MAX_TITLE, _is_html(found.feed.get("title_detail"))),
