@@ -84,8 +84,9 @@ def test_a_feed_somebody_follows_already_looks_new_to_the_next(service, ann, bob
     assert [feed["id"] for feed in ann.get("/api/feeds").json()["feeds"]] == [mine["id"]]
 
 
+@pytest.mark.parametrize("examples", [6, pytest.param(100, marks=pytest.mark.long)])
 @pytest.mark.parametrize("mode", list(GenerationMode))
-def test_no_request_that_the_description_allows_or_forbids_makes_the_server_fail(tmp_path, mode):
+def test_no_request_that_the_description_allows_or_forbids_makes_the_server_fail(tmp_path, mode, examples):
     with opened(tmp_path) as service:
         token = service.writing.accounts.add("ann")
         for _ in range(3):
@@ -93,15 +94,15 @@ def test_no_request_that_the_description_allows_or_forbids_makes_the_server_fail
         schema = schemathesis.openapi.from_asgi("/openapi.json", application(service)).exclude(path_regex=OPEN_ENDED)
         operations = [result.ok() for result in schema.get_all_operations()]
         for operation in operations:
-            if mode == GenerationMode.POSITIVE or operation.body or any(operation.iter_parameters()):
-                _fuzz(operation, mode, {"Authorization": f"Bearer {token}"})
+            if mode == GenerationMode.POSITIVE or not operation.path.startswith("/read/"):  # any text may be a secret
+                _fuzz(operation, mode, examples, {"Authorization": f"Bearer {token}"})
         asked = {(operation.method.upper(), operation.path) for operation in operations}
         assert asked == {one for one in routes(service) if not one[1].endswith("/live")}
 
 
-def _fuzz(operation, mode, headers):
+def _fuzz(operation, mode, examples, headers):
     @settings(
-        max_examples=20,
+        max_examples=examples,
         deadline=None,
         derandomize=True,
         database=None,
