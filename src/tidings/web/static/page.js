@@ -169,6 +169,7 @@ function copier(kind, address) {
   const names = { rss: "RSS", atom: "Atom", json: "JSON Feed" };
   const button = make("button", { type: "button", className: "quiet", textContent: `Copy ${names[kind]} address`, title: address });
   button.addEventListener("click", reported(async () => {
+    if (!navigator.clipboard) return prompt("Copy this address:", address); // browsers have it with https only
     await navigator.clipboard.writeText(address);
     toast("Copied: give it to your feed reader.");
   }));
