@@ -57,6 +57,10 @@ class Tried:
     due_at: float | None
     error: str
 
+    @property
+    def gives_up(self) -> bool:
+        return not self.delivered and self.due_at is None
+
 
 class Totals(NamedTuple):
     """All webhooks together: how many are in which state, and what they delivered."""
@@ -112,15 +116,15 @@ class WebhookQueue:
             sql = "UPDATE webhook SET pending = NULL, failures = 0, due_at = ? WHERE id = ? AND cursor = ?"
             self._db.run(sql, self._due_after(hook.subscription, hook.cursor), hook.id, hook.cursor)
 
-    def tried(self, one: Tried) -> None:
-        """Store what became of a message. Nothing, if the hook was removed meanwhile."""
+    def tried(self, many: Iterable[Tried]) -> None:
+        """Store what became of messages, all at once. Nothing of those whose hooks were removed meanwhile."""
         with self._db.write():
-            if one.delivered:
-                self._delivered(one)
-            else:
-                enabled = int(one.due_at is not None)
-                self._db.run(_FAILED, one.failures, one.error, one.due_at, enabled, one.webhook, one.until)
-            log(self._db, one.webhook, one.attempt)
+            for one in many:
+                self._delivered(one) if one.delivered else self._failed(one)
+                log(self._db, one.webhook, one.attempt)
+
+    def _failed(self, one: Tried) -> None:
+        self._db.run(_FAILED, one.failures, one.error, one.due_at, int(not one.gives_up), one.webhook, one.until)
 
     def _delivered(self, one: Tried) -> None:
         for (subscription,) in self._db.rows("SELECT subscription FROM webhook WHERE id = ?", one.webhook):
