@@ -206,7 +206,7 @@ function showMatch(match, isFresh) {
   about.append(make("time", { dateTime: match.arrived_at, textContent: when.toLocaleString() }));
   if (match.author) about.append(make("span", { textContent: match.author }));
   for (const tag of match.tags.slice(0, 8)) about.append(make("span", { textContent: `#${tag}` }));
-  if (/^https?:\/\//i.test(match.link || "")) {
+  if (/^https?:\/\//i.test(match.link || "") && URL.canParse(match.link)) {
     about.append(make("a", { href: match.link, textContent: new URL(match.link).hostname, rel: "noopener noreferrer nofollow", target: "_blank" }));
   }
   const text = match.text || "";
