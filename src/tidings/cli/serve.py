@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import signal
 import sys
 from contextlib import ExitStack
@@ -41,6 +42,7 @@ tidings serve --state news --bind 0.0.0.0:8080 --public-url https://tidings.exam
 
 tidings feeds add https://example.org/news.rss --state news [dim]# while it runs, or before[/]"""
 _FIRST_OWNER = "me"
+_OPEN_FILES = 8_192
 
 
 def serve(
@@ -49,9 +51,7 @@ def serve(
     bind: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen.")] = "127.0.0.1:8080",
     public_url: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL", help="The address others know it by; default: where it listens.", show_default=False
-        ),
+        typer.Option(metavar="URL", help="The address others know it by.", show_default="where it listens"),
     ] = None,
     inbox: Annotated[
         Path | None,
@@ -164,8 +164,16 @@ def _logged() -> None:
 def _run(service: Service, listener: socket, children: list[Child]) -> None:
     import uvloop
 
+    _allow_many_connections()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_until_told(service, listener, children))
+
+
+def _allow_many_connections() -> None:
+    """As many open files as the system lets us have: every reader that listens is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
 
 
 async def _until_told(service: Service, listener: socket, children: list[Child]) -> None:
