@@ -88,6 +88,7 @@ def test_a_reflector_by_hand() -> None:
             "answer_item_cpu_s": 0.0003,
             "reader_request_bytes": 250,
             "reflector_bytes": 7_000,
+            "queue_memory_share": 0.5,
         }
     )
     load = Model(demand(queue_hits=5), costs, "replicated").load("reflector", Topology(1, 1, 2))
@@ -98,7 +99,7 @@ def test_a_reflector_by_hand() -> None:
     assert load.out_bps == pytest.approx(8 * (changed * (400 + 5 * 300) + (5 - changed) * 150))
     assert load.cores == pytest.approx(1 * 0.01 + changed * (0.002 + 5 * 0.0003) + (5 - changed) * 0.001)
     kept = min(5 / 0.002 * (1 - exp(-1)), 500 * 5)  # 2,500 articles come while a queue fills
-    assert load.memory_bytes == pytest.approx(7_000 + 500 * (100 + 5 * 20) + kept * 1_000)
+    assert load.memory_bytes == pytest.approx(7_000 + 0.5 * (500 * (100 + 5 * 20) + kept * 1_000))
 
 
 def test_the_talks_algorithm_by_hand() -> None:
@@ -151,6 +152,7 @@ COSTS = st.fixed_dictionaries(
         "filter_bytes": st.floats(0, 50_000),
         "hit_cpu_s": st.floats(0, 0.1),
         "hit_bytes": st.floats(0, 50),
+        "queue_memory_share": st.floats(0, 1),
         "answer_item_bytes": st.floats(0, 1_000),
         "answer_cpu_s": st.floats(0, 0.2),
         "reader_request_bytes": st.floats(0, 500),

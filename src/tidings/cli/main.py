@@ -26,6 +26,7 @@ from tidings.cli import (
     match,
     matches,
     plan,
+    provision,
     related,
     status,
     subscribe,
@@ -53,6 +54,7 @@ app.command(
 )(explain.explain)
 app.add_typer(plan.app, name="plan")
 app.add_typer(lab.app, name="lab")
+app.command(name="provision", help=provision.HELP, epilog=provision.EXAMPLES)(provision.provision)
 app.command(name="correlate", help=correlate.HELP, epilog=correlate.EXAMPLES)(correlate.correlate)
 app.command(name="trends", help=trends.HELP, epilog=trends.EXAMPLES)(trends.trends)
 app.command(name="related", help=related.HELP, epilog=related.EXAMPLES)(related.related)

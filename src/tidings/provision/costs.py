@@ -16,6 +16,7 @@ from tidings.errors import InputError
 
 FORMAT, FORMAT_VERSION = "tidings-costs", 1
 SHIPPED = "calibration.json"
+_SHARES = ("crawl_ignoring_share", "match_share", "spread_exponent", "queue_memory_share")
 
 
 def _cost(about: str) -> Any:
@@ -51,6 +52,7 @@ class Costs:
     hit_cpu_s: float = _cost("putting an article into the hit queue of a subscription")
     hit_bytes: float = _cost("an entry of a hit queue")
     subscription_bytes: float = _cost("a subscription in the store")
+    queue_memory_share: float = _cost("share of the store that must lie in memory; the rest is read from disk")
     answer_unchanged_bytes: float = _cost("the answer 304 to a reader")
     answer_unchanged_cpu_s: float = _cost("giving that answer")
     answer_bytes: float = _cost("a feed without its items, headers included")
@@ -68,12 +70,13 @@ class Costs:
             if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < float("inf"):
                 raise InputError(f"The cost {name} must be a number that is not negative; {value!r} is none.")
         told = replace(self, **changes)
-        for name in ("crawl_ignoring_share", "match_share", "spread_exponent"):
+        for name in _SHARES:
             if getattr(told, name) > 1:
                 raise InputError(f"{name} is a share between 0 and 1; {getattr(told, name):g} is none.")
         return told
 
 
+Measured = Mapping[str, tuple[float, str]]  # by the cost's name: its value, and how it was found
 ABOUT: Mapping[str, str] = {one.name: one.metadata["about"] for one in fields(Costs)}
 NAMES = tuple(ABOUT)
 
@@ -85,6 +88,12 @@ class Calibration:
     costs: Costs
     origin: Mapping[str, Any]
     how: Mapping[str, str]  # by the cost's name; what is not measured begins with "assumed"
+
+    @classmethod
+    def of(cls, found: Measured, origin: Mapping[str, Any]) -> Calibration:
+        """Every cost must have been found."""
+        costs = Costs(**{name: float(found[name][0]) for name in NAMES})
+        return cls(costs, origin, {name: found[name][1] for name in NAMES})
 
     def to_json(self) -> str:
         told = {"format": FORMAT, "format_version": FORMAT_VERSION, **self.origin}

@@ -16,7 +16,7 @@ class Demand:
     articles_per_feed_day: float
     poll_s: float = 900.0  # a reader asks for each subscription so often
     crawl_s: float = 900.0  # a feed is asked for so often
-    queue_hits: int = 50  # the most a hit queue holds
+    queue_hits: int = 100  # the most a hit queue holds, as `web/reading.py` serves it
     keep_s: float = 7 * DAY_S  # the longest a hit is kept
 
     @property

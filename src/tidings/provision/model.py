@@ -108,16 +108,13 @@ class Model:
         changed_s = polls_s * -expm1(-self._hits_s() * demand.poll_s)
         answers_bytes_s = changed_s * (costs.answer_bytes + kept * costs.answer_item_bytes)
         answers_cpu = changed_s * (costs.answer_cpu_s + kept * costs.answer_item_cpu_s)
-        queue_bytes = costs.subscription_bytes + kept * costs.hit_bytes
         return Load(
             in_bps=8 * (self._told_bytes_s(topology) / topology.reflector + polls_s * costs.reader_request_bytes),
             out_bps=8 * (answers_bytes_s + (polls_s - changed_s) * costs.answer_unchanged_bytes),
             cores=hosted * self._hits_s() * costs.hit_cpu_s
             + answers_cpu
             + (polls_s - changed_s) * costs.answer_unchanged_cpu_s,
-            memory_bytes=costs.reflector_bytes
-            + hosted * queue_bytes
-            + self._articles_kept(topology) * costs.article_bytes,
+            memory_bytes=costs.reflector_bytes + costs.queue_memory_share * self._stored_bytes(topology),
         )
 
     def _sent(self, topology: Topology) -> float:
@@ -147,6 +144,12 @@ class Model:
         matched = self._matched(topology)
         told = matched * topology.reflector * _reached(topology.reflector, hits / matched)
         return self.demand.articles_s * (told * self.costs.article_bytes + hits * self.costs.hit_wire_bytes)
+
+    def _stored_bytes(self, topology: Topology) -> float:
+        """What the store of a reflector holds: subscriptions, their queues, and the articles in these."""
+        costs, hosted = self.costs, self.demand.subscriptions / topology.reflector
+        queues = hosted * (costs.subscription_bytes + self._kept() * costs.hit_bytes)
+        return queues + self._articles_kept(topology) * costs.article_bytes
 
     def _articles_kept(self, topology: Topology) -> float:
         """Different articles in the queues of a reflector: all that came while a queue filled and that it wants."""
