@@ -25,9 +25,11 @@ from tidings.cli import (
     lab,
     match,
     matches,
+    owners,
     plan,
     provision,
     related,
+    serve,
     status,
     subscribe,
     subscriptions,
@@ -71,6 +73,8 @@ app.command(name="unsubscribe", help=subscriptions.UNSUBSCRIBE_HELP, epilog=subs
 )
 app.command(name="subscriptions", help=subscriptions.HELP, epilog=subscriptions.EXAMPLES)(subscriptions.subscriptions)
 app.command(name="matches", help=matches.HELP, epilog=matches.EXAMPLES)(matches.matches)
+app.command(name="serve", help=serve.HELP, epilog=serve.EXAMPLES)(serve.serve)
+app.add_typer(owners.app, name="owner")
 app.command(name="status", help=status.HELP, epilog=status.EXAMPLES)(status.status)
 
 
