@@ -43,6 +43,7 @@ class Item(NamedTuple):
 
     at: float
     guid: str
+    link: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ def _read(path: Path) -> Iterator[PastFeed]:
             looks[row["feed"]].append(_seconds(row["crawl_time"]))
         for row in _rows(archive, "items.tsv"):
             if row["first_crawl"] == "0":
-                items[row["feed"]].append(Item(_seconds(row["first_seen"]), row["guid"] or row["link"]))
+                items[row["feed"]].append(Item(_seconds(row["first_seen"]), row["guid"], row["link"]))
         documents = defaultdict[str, list[Snapshot]](list)
         for name in archive.namelist():
             if name.startswith("snapshots/") and name.endswith(".xml.gz"):
@@ -127,7 +128,8 @@ def _made(number: int, seed: int) -> PastFeed:
     count = max(1, rng.poisson(_MADE_DAYS * (0.2, 0.5, 1.0, 3.0)[number % 4]))
     times = np.sort(rng.uniform(_BEGIN + 3_600, looks[-1], count)).tolist()
     before = [_BEGIN - day * DAY_S for day in range(_MADE_ITEMS, 0, -1)]
-    all_items = [Item(at, f"https://feed{number}.example/{place}") for place, at in enumerate([*before, *times])]
+    links = [f"https://feed{number}.example/{place}" for place in range(len(before) + len(times))]
+    all_items = [Item(at, link, link) for at, link in zip([*before, *times], links, strict=True)]
     texts = [" ".join(rng.choice(_WORDS, 40)) for _ in all_items]
     snapshots = []
     for shown in range(len(before), len(all_items) + 1):

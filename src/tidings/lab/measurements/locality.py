@@ -19,6 +19,10 @@ def steps(parameters: Parameters) -> int:
     return int(parameters["repetitions"] * len(parameters["crawlers"]) * len(parameters["layouts"]))
 
 
+def data(parameters: Parameters, seed: int) -> dict[str, object]:
+    return load_history(seed).described()
+
+
 def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
     """A row for each number of crawlers and way to give feeds out: percentiles of the time to fetch a feed."""
     sizes = load_history(seed).document_bytes()

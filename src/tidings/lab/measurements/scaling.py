@@ -16,6 +16,10 @@ def steps(parameters: Parameters) -> int:
     return len(parameters["subscriptions_tried"]) + len(parameters["feeds_tried"])
 
 
+def data(parameters: Parameters, seed: int) -> dict[str, object]:
+    return {"posts": 0, "source": "calibration of commit " + str(load_calibration().origin["commit"])[:10], "note": ""}
+
+
 def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
     """A row for each size and plan: machines of each service, and those for a million subscriptions or feeds."""
     for subscriptions in parameters["subscriptions_tried"]:

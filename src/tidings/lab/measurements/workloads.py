@@ -16,6 +16,10 @@ def steps(parameters: Parameters) -> int:
     return len(parameters["articles_per_feed_day"])
 
 
+def data(parameters: Parameters, seed: int) -> dict[str, object]:
+    return {"posts": 0, "source": "calibration of commit " + str(load_calibration().origin["commit"])[:10], "note": ""}
+
+
 def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
     """A row for each workload, busyness of feeds, and who says so."""
     for rate in parameters["articles_per_feed_day"]:
