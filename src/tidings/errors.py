@@ -119,6 +119,17 @@ class UnknownFeed(InputError):
         return UnknownFeed, (self.feed,)
 
 
+class UnknownWebhook(InputError):
+    """A webhook that is not there, or is somebody else's."""
+
+    def __init__(self, webhook: str) -> None:
+        super().__init__(f"There is no webhook {webhook}.")
+        self.webhook = webhook
+
+    def __reduce__(self) -> tuple[type[UnknownWebhook], tuple[str]]:
+        return UnknownWebhook, (self.webhook,)
+
+
 class ChangesForgotten(StoreError):
     """The change log no longer goes back that far: read all subscriptions anew, then follow from their position."""
 

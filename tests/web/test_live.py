@@ -114,5 +114,5 @@ def test_ending_lets_live_readers_go_at_once(ann, service):
         connection.request("GET", live(made))
         answer = connection.getresponse()
         answer.readline()
-    assert answer.read().strip() == b""
+    assert answer.read().strip() == b"retry: 2000"
     connection.close()

@@ -21,8 +21,8 @@ def test_anybody_who_knows_the_address_reads_the_newest_first(ann, anonymous, fo
     found(made["id"], ["a", "b"], title=["First", "Second"])
     answer = anonymous.get(paths(made)[kind])
     assert answer.headers["content-type"] == f"{KINDS[kind]}; charset=utf-8"
-    read = feedparser.parse(answer.content)
-    assert [entry.title for entry in read.entries] == ["Second", "First"]
+    items = answer.json()["items"] if kind == "json" else feedparser.parse(answer.content).entries
+    assert [item["title"] for item in items] == ["Second", "First"]
     assert made["addresses"][kind] in answer.text
 
 
@@ -34,15 +34,11 @@ def test_a_reader_that_has_it_is_told_so_until_there_is_more(ann, anonymous, fou
         found(made["id"], [name])
         first = anonymous.get(path)
         assert first.status_code == 200
-        for tag in (
-            first.headers["etag"],
-            f'"x", {first.headers["etag"]}',
-            "*",
-            first.headers["etag"].removeprefix("W/"),
-        ):
+        known = first.headers["etag"]
+        for tag in (known, f'"x", {known}', "*", known.removeprefix("W/")):
             again = anonymous.get(path, headers={"If-None-Match": tag})
             assert (again.status_code, again.content) == (304, b"")
-            assert again.headers["etag"] == first.headers["etag"]
+            assert again.headers["etag"] == known
     assert anonymous.get(path, headers={"If-None-Match": '"x"'}).status_code == 200
 
 

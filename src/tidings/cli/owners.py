@@ -140,7 +140,9 @@ def revoke(name: _NameArgument, state: StateOption = DEFAULT_STATE, work: WorkOp
 
 @app.command()
 def remove(name: _NameArgument, state: StateOption = DEFAULT_STATE, work: WorkOption = None) -> None:
-    """Remove an owner with its tokens, subscriptions and feeds."""
+    """Remove an owner with its tokens, subscriptions, webhooks and feeds."""
     with state_at(state, work).open() as store:
         store.accounts.remove(name)
+        for feed in list(store.feeds(name)):
+            store.remove_feed(feed.id, name)
     print(f"{name} removed")

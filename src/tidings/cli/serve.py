@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import typer
 from rich.text import Text
 
+from tidings.cli.allow import AllowOption
 from tidings.cli.pipe import say
 from tidings.cli.screen import printable, screen
 from tidings.cli.state import DEFAULT_STATE, State, StateOption, WorkOption, state_at
@@ -22,11 +23,13 @@ from tidings.errors import InputError
 if TYPE_CHECKING:
     from socket import socket
 
+    from tidings.outgoing.addresses import Allowed
     from tidings.web.service import Service
     from tidings.web.supervise import Child
 
 HELP = """Serve everything at one address: a page to type queries and see matches live, the API, and a feed for every
-subscription that any reader can poll. The stream and the crawler run beside it and are started again when they end.
+subscription that any reader can poll. The stream, the crawler and the sender of webhooks run beside it and are started
+again when they end.
 
 The first start makes an owner called [bold]me[/] and prints its token, once. `tidings owner add NAME` makes others.
 Ctrl-C ends all of it; the next start goes on from there."""
@@ -56,11 +59,15 @@ def serve(
     ] = None,
     stream: Annotated[bool, typer.Option(help="Run the stream too; not needed where `tidings run` runs.")] = True,
     crawl: Annotated[bool, typer.Option(help="Run the crawler too.")] = True,
+    hooks: Annotated[bool, typer.Option(help="Send webhooks too.")] = True,
+    allow: AllowOption = None,
     keep_matches: Annotated[int, typer.Option(min=1, help="The most matches kept a subscription.")] = 10_000,
     keep_days: Annotated[float, typer.Option(min=0.01, help="How long matches are kept.")] = 30.0,
 ) -> None:
     """Open, listen, run until told to end."""
-    place = state_at(state, work)
+    from tidings.outgoing.addresses import Allowed
+
+    place, reached = state_at(state, work), Allowed.parse(allow or [])
     host, port = _address(bind)
     box = inbox or place.folder / "inbox"
     _make(box)
@@ -69,9 +76,17 @@ def serve(
     with ExitStack() as stack:
         listener = stack.enter_context(bound(host, port))
         address = _public(public_url) or _told_address(host, listener)
-        service = _opened(stack, place, box, address)
+        service = _opened(stack, place, box, address, reached)
         _greet(service, address)
-        children = _children(place, work, box, stream, crawl, keep_matches, keep_days)
+        kept = ("--keep-matches", str(keep_matches), "--keep-days", str(keep_days))
+        networks = tuple(word for network in allow or () for word in ("--allow", network))
+        posts = ("--inbox", str(box)) if inbox is not None or place.is_database else ()
+        commands = {
+            "stream": ("run", "--posts", str(box), "--processed", "delete", *kept) if stream else (),
+            "crawler": ("crawl", *posts, *networks) if crawl else (),
+            "webhooks": ("hooks", *networks) if hooks else (),
+        }
+        children = [_child(name, command, place) for name, command in commands.items() if command]
         _logged()
         _run(service, listener, children)
 
@@ -104,7 +119,7 @@ def _make(inbox: Path) -> None:
         raise InputError(f"{inbox}: this cannot be the inbox: {error.strerror or error}.") from error
 
 
-def _opened(stack: ExitStack, place: State, inbox: Path, address: str) -> Service:
+def _opened(stack: ExitStack, place: State, inbox: Path, address: str, reached: Allowed) -> Service:
     from tidings.web.gather import gathered
     from tidings.web.history import History
     from tidings.web.pulse import Pulse
@@ -113,7 +128,7 @@ def _opened(stack: ExitStack, place: State, inbox: Path, address: str) -> Servic
     writing, reading = stack.enter_context(place.make()), stack.enter_context(place.make())
     history = History(place.folder / "history")
     stack.enter_context(gathered(inbox, history))
-    return Service(reading, writing, inbox, history, Pulse(reading.last_number), address)
+    return Service(reading, writing, inbox, history, Pulse(reading.last_number), address, allow=reached)
 
 
 def _greet(service: Service, address: str) -> None:
@@ -128,21 +143,13 @@ def _greet(service: Service, address: str) -> None:
     sys.stdout.flush()
 
 
-def _children(
-    place: State, work: Path | None, inbox: Path, stream: bool, crawl: bool, keep_matches: int, keep_days: float
-) -> list[Child]:
+def _child(name: str, command: tuple[str, ...], place: State) -> Child:
     from tidings.web.supervise import Child
 
-    tidings = (sys.executable, "-m", "tidings.cli.main")
-    where = ("--state", place.where, *(("--work", str(work)) if work is not None else ()))
-    kept = ("--keep-matches", str(keep_matches), "--keep-days", str(keep_days))
-    children = []
-    if stream:
-        run = (*tidings, "run", "--posts", str(inbox), *where, *kept, "--processed", "delete")
-        children.append(Child("stream", run))
-    if crawl:
-        children.append(Child("crawler", (*tidings, "crawl", "--state", place.where, "--inbox", str(inbox))))
-    return children
+    environment = {"TIDINGS_STATE": place.where}
+    if place.is_database:
+        environment["TIDINGS_WORK"] = str(place.folder)
+    return Child(name, (sys.executable, "-m", "tidings.cli.main", *command), environment)
 
 
 def _logged() -> None:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
+from tidings.receive.sanitise import clean_link
 from tidings.store.records import StoredMatch
 
 _NAMESPACE = uuid.UUID("7c1d3c1e-5d0e-4f0e-9b57-6f1f2c1d7d05")  # drawn once, for the ids of entries
 _TITLE_CHARACTERS = 100
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_WEB = ("http://", "https://")
+_NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def _entry(subscription: int, match: StoredMatch) -> Entry:
         id=_identity(f"{subscription}/{kind}/{match.post_id}"),
         title=legal(match.title or "") or _shortened(text) or "(no text)",
         text=text,
-        link=legal(match.link) if match.link and match.link.lower().startswith(_WEB) else None,
+        link=clean_link(match.link) if match.link else None,
         author=legal(match.author) if match.author else None,
         tags=tuple(legal(tag) for tag in match.tags),
         published=said_at(match.time) or arrived,
@@ -69,8 +69,8 @@ def _entry(subscription: int, match: StoredMatch) -> Entry:
 
 
 def legal(text: str) -> str:
-    """The text without what an XML document may not hold."""
-    return _NOT_XML.sub("\ufffd", text)
+    """The text without what an XML document may not hold, or would not give back as it was."""
+    return _NOT_XML.sub("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def _identity(name: str) -> str:

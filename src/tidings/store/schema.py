@@ -86,7 +86,24 @@ CREATE TABLE outbox (number {key}, posts TEXT NOT NULL);
 INSERT INTO counter (name, value) VALUES ('feed', 0), ('outbox', 0);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SHEDDING, _FEEDS, _OWNERS)
+_WEBHOOKS = """
+CREATE TABLE webhook (
+    id {key}, subscription BIGINT NOT NULL, owner TEXT{exact} NOT NULL, url TEXT NOT NULL, host TEXT{exact} NOT NULL,
+    name TEXT{exact} NOT NULL UNIQUE, secret TEXT NOT NULL, old_secret TEXT, old_until DOUBLE PRECISION,
+    created_at DOUBLE PRECISION NOT NULL, enabled BIGINT NOT NULL, error TEXT NOT NULL,
+    cursor BIGINT NOT NULL, pending BIGINT, failures BIGINT NOT NULL, due_at DOUBLE PRECISION,
+    attempts BIGINT NOT NULL, messages BIGINT NOT NULL, matches BIGINT NOT NULL, delivered_at DOUBLE PRECISION);
+CREATE INDEX webhook_subscription ON webhook (subscription);
+CREATE INDEX webhook_owner ON webhook (owner, id);
+CREATE INDEX webhook_due ON webhook (due_at);
+CREATE TABLE webhook_attempt (
+    webhook BIGINT NOT NULL, number BIGINT NOT NULL, message TEXT NOT NULL, matches BIGINT NOT NULL,
+    at DOUBLE PRECISION NOT NULL, status BIGINT, outcome TEXT NOT NULL, took_s DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (webhook, number)){clustered};
+INSERT INTO counter (name, value) VALUES ('webhook', 0), ('webhooks told', 0);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SHEDDING, _FEEDS, _OWNERS, _WEBHOOKS)
 """Step n takes a store from version n to n + 1. A step that was released is never edited."""
 
 

@@ -31,6 +31,8 @@ from tidings.store.records import (
     StoredMatch,
     Subscription,
 )
+from tidings.store.webhook_queue import WebhookQueue
+from tidings.store.webhooks import Webhooks
 from tidings.store.withheld import ShedCounts
 
 _NOTHING_REJECTED = pa.table({"reason": pa.array([], pa.string())})
@@ -50,13 +52,16 @@ def open_store(where: str | Path, clock: Callable[[], float] = time.time) -> Sto
 class Store:
     """One store, open. Threads may share it and take turns; other processes open the same store for themselves.
 
-    `accounts` are its owners, `addresses` where the matches of subscriptions can be read.
+    `accounts` are its owners, `addresses` where the matches of subscriptions can be read, `webhooks` where they are
+    sent; `webhook_queue` is for who sends them.
     """
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         self.database = database
         self.accounts = Accounts(database, clock)
         self.addresses = Addresses(database)
+        self.webhooks = Webhooks(database, clock)
+        self.webhook_queue = WebhookQueue(database, clock)
         self._now = clock
 
     def __enter__(self) -> Store:
@@ -159,6 +164,10 @@ class Store:
     def hold_stream(self) -> AbstractContextManager[None]:
         """The right to run the stream of this store; StoreBusy names the process that has it."""
         return self.database.hold("stream")
+
+    def hold_sender(self) -> AbstractContextManager[None]:
+        """The right to send the webhooks of this store; StoreBusy names the process that has it."""
+        return self.database.hold("sender")
 
     def begin(self, stream: str, batch: int, index_version: int, plan_version: int, shed: str = "") -> Pin:
         """Record the versions a batch will use, and what it sheds; if it was begun before, what was recorded then."""

@@ -6,7 +6,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
 from tidings import __version__
-from tidings.web import feeds, live, page, posts, reading, shapes, subscriptions
+from tidings.web import feeds, live, page, posts, reading, shapes, subscriptions, webhooks
 from tidings.web.edge import Edge
 from tidings.web.problems import answer_problems, documented
 from tidings.web.service import Here, Owner, Service
@@ -34,7 +34,8 @@ def described(service: Service) -> FastAPI:
     """The app without its edge, which knows its own description."""
     app = FastAPI(title="Tidings", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None)
     app.state.service = service
-    for router in (_me, subscriptions.router, posts.router, feeds.router, live.router, reading.router, page.router):
+    rooms = (subscriptions, posts, feeds, webhooks, live, reading, page)
+    for router in (_me, *(room.router for room in rooms)):
         app.include_router(router)
     answer_problems(app)
     return app

@@ -23,10 +23,6 @@ _RAW = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.item
 _TOO_LARGE = f"A request has at most {MAX_BODY_BYTES >> 20} MB; send less at once."
 
 
-class _TooLarge(Exception):
-    """More was sent than announced, or than may be."""
-
-
 class Edge:
     """The outermost layer, in plain ASGI: it costs a few microseconds and never buffers a stream."""
 
@@ -37,31 +33,43 @@ class Edge:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        taken, begun = 0, False
+        passage = _Passage(scope, receive, send)
+        if not passage.is_too_large:
+            await self._app(scope, passage.limited, passage.sealed)
+        if passage.is_too_large:
+            await passage.refuse()
 
-        async def limited() -> Message:
-            nonlocal taken
-            message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > MAX_BODY_BYTES:
-                raise _TooLarge
-            return message
 
-        async def sealed(message: Message) -> None:
-            nonlocal begun
-            if message["type"] == "http.response.start":
-                begun = True
-                message["headers"] = [*message.get("headers", ()), *_RAW]
-            await send(message)
+class _Passage:
+    """One request on its way in and its answer on its way out."""
 
-        try:
-            if _announced(scope) > MAX_BODY_BYTES:
-                raise _TooLarge
-            await self._app(scope, limited, sealed)
-        except _TooLarge:
-            if not begun:
-                refusal = JSONResponse({"error": _TOO_LARGE}, 413, {"Connection": "close"})
-                await refusal(scope, receive, sealed)
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._scope, self._receive, self._send = scope, receive, send
+        self._taken = 0
+        self._has_begun = False
+        self.is_too_large = _announced(scope) > MAX_BODY_BYTES
+
+    async def limited(self) -> Message:
+        """What was sent; once that is too much, that nothing follows."""
+        message = await self._receive()
+        self._taken += len(message.get("body", b""))
+        if self._taken > MAX_BODY_BYTES and not self._has_begun:
+            self.is_too_large = True
+            return {"type": "http.disconnect"}
+        return message
+
+    async def sealed(self, message: Message) -> None:
+        """The answer with our headers; none at all to a request that was cut off."""
+        if self.is_too_large:
+            return
+        if message["type"] == "http.response.start":
+            self._has_begun = True
+            message["headers"] = [*message.get("headers", ()), *_RAW]
+        await self._send(message)
+
+    async def refuse(self) -> None:
+        self.is_too_large = False
+        await JSONResponse({"error": _TOO_LARGE}, 413, {"Connection": "close"})(self._scope, self._receive, self.sealed)
 
 
 def _announced(scope: Scope) -> int:

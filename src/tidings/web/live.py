@@ -110,12 +110,13 @@ async def _follow(
             for match in page if last else []:
                 yield _event(match)
         while not here.pulse.is_over and is_allowed():
+            beats = here.pulse.beats
             page = await run_in_threadpool(here.reading.matches, subscription, cursor, _PAGE)
             for match in page:
                 yield _event(match)
                 cursor = match.cursor
             if not page:
-                await here.pulse.next(_PATIENCE_S)
+                await here.pulse.beyond(beats, _PATIENCE_S)
     except UnknownSubscription:
         pass
     if not here.pulse.is_over:

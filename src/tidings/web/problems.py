@@ -20,6 +20,7 @@ from tidings.errors import (
     UnknownFeed,
     UnknownOwner,
     UnknownSubscription,
+    UnknownWebhook,
 )
 
 _RETRY_S = 5
@@ -81,6 +82,8 @@ def _told(request: Request, error: Exception) -> JSONResponse:
             return _told(request, missing("subscription"))
         case UnknownFeed():
             return _told(request, missing("feed"))
+        case UnknownWebhook():
+            return _told(request, missing("webhook"))
         case UnknownOwner():
             return _told(request, unauthorised())
         case QuotaExceeded():
@@ -107,7 +110,9 @@ def _invalid(request: Request, error: Exception) -> JSONResponse:
 
 
 def _http(request: Request, error: Exception) -> JSONResponse:
-    """What Starlette itself refuses: an unknown path, another method."""
+    """What Starlette itself refuses: an unknown path, another method, bytes that are no text."""
     assert isinstance(error, HTTPException)
+    if error.status_code == 400:
+        return _answer(422, "What was sent cannot be read; send JSON in UTF-8.")
     headers = dict(error.headers) if error.headers else None
     return _answer(error.status_code, f"{error.detail}.", headers)

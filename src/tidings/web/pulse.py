@@ -18,12 +18,14 @@ class Pulse:
     def __init__(self, number: Callable[[], int], every_s: float = 0.3) -> None:
         self._number, self._every_s = number, every_s
         self._changed = asyncio.Event()
+        self.beats = 0
         self.is_over = False
 
-    async def next(self, patience_s: float) -> None:
-        """Wait for a change, for the end, or for so long."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), patience_s)
+    async def beyond(self, beats: int, patience_s: float) -> None:
+        """Wait until there were more beats than these (counted before looking, so none is missed), or for so long."""
+        if self.beats == beats:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), patience_s)
 
     def end(self) -> None:
         """Nothing more will come; all who wait are woken."""
@@ -31,6 +33,7 @@ class Pulse:
         self._wake()
 
     def _wake(self) -> None:
+        self.beats += 1
         self._changed.set()
         self._changed = asyncio.Event()
 

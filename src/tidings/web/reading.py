@@ -78,7 +78,7 @@ async def _answer(here: Service, request: Request, secret: str, kind: _Kind) -> 
         raise missing("feed")
     newest = here.reading.addresses.newest(found)
     headers = {**_HEADERS, "ETag": _etag(found, newest, kind), "Last-Modified": _last_modified(newest.at)}
-    if _has_it(request, headers):
+    if _has_it(request, headers["ETag"], newest.at):
         return Response(status_code=304, headers=headers)
     body = await run_in_threadpool(_written, here, found, newest, kind, f"{here.public_url}/read/{secret}/{kind.name}")
     return Response(body, media_type=f"{kind.media_type}; charset=utf-8", headers=headers)
@@ -105,16 +105,14 @@ def _last_modified(at: float) -> str:
     return format_datetime(datetime.fromtimestamp(whole, UTC), usegmt=True)
 
 
-def _has_it(request: Request, headers: dict[str, str]) -> bool:
+def _has_it(request: Request, etag: str, at: float) -> bool:
     """As RFC 9110 has it: where the reader names documents it has, their date does not count."""
     known = request.headers.get("if-none-match")
     if known is not None:
-        own = headers["ETag"].removeprefix("W/")
+        own = etag.removeprefix("W/")
         return any(one.strip().removeprefix("W/") in (own, "*") for one in known.split(","))
     since = request.headers.get("if-modified-since")
-    if since is None:
-        return False
     try:
-        return parsedate_to_datetime(headers["Last-Modified"]) <= parsedate_to_datetime(since)
-    except (ValueError, TypeError):
+        return since is not None and int(at) <= parsedate_to_datetime(since).timestamp()
+    except (ValueError, TypeError, OverflowError):
         return False

@@ -26,12 +26,13 @@ class _Server(uvicorn.Server):
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket that is bound to there; InputError if it cannot be. Port 0 is any that is free."""
+    """A socket that listens there; InputError if it cannot be. Port 0 is any that is free."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
+        listener.listen(_BACKLOG)  # who comes before we are ready waits
     except OSError as error:
         raise InputError(f"--bind {host}:{port}: {error.strerror or error}; choose another address.") from error
     return listener

@@ -11,6 +11,7 @@ from typing import Annotated
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from tidings.outgoing.addresses import PUBLIC_ONLY, Allowed
 from tidings.store import Store
 from tidings.web.history import History
 from tidings.web.problems import unauthorised
@@ -24,7 +25,7 @@ class Service:
     """One store through two connections: a writer may wait for the stream's commit, and readers must not wait for it.
 
     ``adding_feeds`` is held between counting an owner's feeds and adding one; ``listening`` counts the live readers of
-    each subscription.
+    each subscription; ``trying`` are the owners who try out a webhook just now, which may be in a network of ``allow``.
     """
 
     reading: Store
@@ -35,6 +36,8 @@ class Service:
     public_url: str
     adding_feeds: Lock = field(default_factory=Lock)
     listening: Counter[int] = field(default_factory=Counter)
+    trying: set[str] = field(default_factory=set)
+    allow: Allowed = PUBLIC_ONLY
 
 
 def _service(request: Request) -> Service:

@@ -8,9 +8,9 @@ import os
 import signal
 import time
 from asyncio.subprocess import PIPE, STDOUT, Process
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 _WELL_S = 60.0  # who ran for so long begins anew with a short wait
@@ -24,10 +24,12 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A program that is to run: what it is called in what we say, and its command line."""
+    """A program that is to run: what it is called in what we say, its command line, and what it finds in its
+    environment (passwords belong there: command lines can be seen by everybody)."""
 
     name: str
     command: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 async def keep_going(child: Child, stop: asyncio.Event, say: Say) -> None:
@@ -54,6 +56,7 @@ async def _run(child: Child, stop: asyncio.Event, say: Say) -> tuple[int, str]:
         stdout=PIPE,
         stderr=STDOUT,
         limit=_LINE_BYTES,
+        env={**os.environ, **child.environment},
         start_new_session=True,  # Ctrl-C is for us; we tell our children
         preexec_fn=_end_with_parent,
     )

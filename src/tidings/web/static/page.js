@@ -108,9 +108,13 @@ function understanding(told) {
 
 function estimate(told) {
   if (told.matches_a_day === null) return "No posts have come yet to estimate from.";
+  if (told.history_hours < 1) {
+    const share = told.posts_a_day ? told.matches_a_day / told.posts_a_day : 0;
+    return `About ${(100 * share).toFixed(share < 0.1 ? 1 : 0)} % of the few posts that came so far.`;
+  }
   const count = told.matches_a_day;
   const shown = count >= 10 ? Math.round(count).toLocaleString() : count >= 0.05 ? count.toFixed(1) : "hardly any";
-  const past = told.history_hours >= 48 ? `${Math.round(told.history_hours / 24)} days` : told.history_hours >= 2 ? `${Math.round(told.history_hours)} hours` : "hour";
+  const past = told.history_hours >= 48 ? `${Math.round(told.history_hours / 24)} days` : `${Math.max(1, Math.round(told.history_hours))} h`;
   return `About ${shown} a day, judging by ${told.sampled_posts.toLocaleString()} posts of the last ${past}.`;
 }
 
