@@ -42,7 +42,7 @@ class NewArticle(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What a document brought. ``is_torn``: some articles were known and none of these is; others may have been missed."""
+    """What a document brought. ``is_torn``: none of its articles was known though others were: some may be missed."""
 
     new: tuple[NewArticle, ...]
     updated: int

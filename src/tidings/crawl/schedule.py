@@ -1,8 +1,8 @@
 """When to look again: pure arithmetic on what was seen. No clock, no network.
 
-A request costs a little, and every article costs its time until we know of it. A feed with λ articles a second, asked
-every I seconds, costs worth/I for requests and λ·I/2 for waiting; the sum is least at I = √(2·worth/λ). So a feed with a
-hundredth of the articles is asked a tenth as often.
+A request costs a little, and every article costs its time until we know of it. A feed with λ articles a second that is
+asked every I seconds costs worth/I for requests and λ·I/2 for waiting, least in sum at I = √(2·worth/λ): a feed with
+a hundredth of the articles is asked a tenth as often.
 """
 
 from __future__ import annotations
