@@ -127,8 +127,13 @@ def _loaded(path: Path | None) -> Calibration:
 
 def _calibrated(path: Path | None, quiet: bool) -> Calibration:
     from tidings.cli.progress import Progress
-    from tidings.lab.costs import calibrate
 
+    try:
+        from tidings.lab.costs import calibrate
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("tidings"):
+            raise
+        raise InputError(f"--calibrate needs {error.name}; install it with: pip install 'tidings[bench]'") from error
     with Progress(quiet=quiet) as progress:
         found = calibrate(lambda what: progress.note(what, None))
     if path is not None:
