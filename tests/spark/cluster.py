@@ -40,7 +40,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def standalone(folder: Path, workers: int = 2, sites: Sequence[str] = ()) -> Iterator[str]:
-    """The URL of a running cluster; its workers may have sites. Every process of it is gone afterwards, executors too."""
+    """The URL of a running cluster; its workers may have sites. All of it is gone afterwards, executors too."""
     (folder / "tmp").mkdir(parents=True)
     with ExitStack() as stack:
         options = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+
+import aiohttp
 
 from tidings.crawl.child import Parser
 from tidings.crawl.crawler import Crawler, Manners
@@ -50,13 +51,14 @@ def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[s
 
 @dataclass(slots=True)
 class _Spent:
-    """Bytes: answers in, requests and articles out; the articles that went on, by link, and how often."""
+    """Bytes: answers in, requests and articles out; how many articles went on, and which, by their links."""
 
     visits: int = 0
     in_bytes: int = 0
     request_bytes: int = 0
     article_bytes: int = 0
-    sent: Counter[str] = field(default_factory=Counter)
+    articles: int = 0
+    sent: set[str] = field(default_factory=set)
 
     @property
     def total(self) -> int:
@@ -70,8 +72,13 @@ class _Spent:
             "article_bytes": self.article_bytes,
             "total_bytes": self.total,
             "visit_bytes": self.total / self.visits,
-            "articles": sum(self.sent.values()),
+            "articles": self.articles,
         }
+
+    def add(self, other: _Spent) -> None:
+        for name in ("visits", "in_bytes", "request_bytes", "article_bytes", "articles"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.sent |= other.sent
 
 
 async def _crawl(history: History, level: str, compresses: bool, every_nth: int) -> _Spent:
@@ -101,25 +108,26 @@ class _Visitor:
                 document = self._feed.document(look)
                 if document is None:
                     continue
-                if before is document and repeated is not None:
-                    self._count(*repeated)
-                    continue
-                self._server.now, asked_before = look, self._server.asked_bytes
-                asked = Asked(1, self._server.url(self._feed), self._memory, self._known)
-                outcome = await self._crawler.visit(session, asked, Gate(manners.politeness))
-                asked_bytes = self._server.asked_bytes - asked_before
-                repeated = (outcome, asked_bytes) if before is document else None
-                before = document
-                self._count(outcome, asked_bytes)
-                self._remember(outcome)
+                if document is not before or repeated is None:
+                    made = await self._visit(session, look)
+                    repeated, before = (made if document is before else None), document
+                self._spent.add(made)
 
-    def _count(self, outcome: Outcome, request_bytes: int) -> None:
+    async def _visit(self, session: aiohttp.ClientSession, look: float) -> _Spent:
+        """A visit at a time, and what it took."""
+        self._server.now, asked_before = look, self._server.asked_bytes
+        asked = Asked(1, self._server.url(self._feed), self._memory, self._known)
+        outcome = await self._crawler.visit(session, asked, Gate(self._crawler.manners.politeness))
+        self._remember(outcome)
         posts = outcome.visited.posts
-        self._spent.visits += 1
-        self._spent.in_bytes += outcome.wire_bytes
-        self._spent.request_bytes += request_bytes
-        self._spent.article_bytes += sum(len(json.dumps(post, ensure_ascii=False).encode()) + 1 for post in posts)
-        self._spent.sent.update(str(post.get("link", post["id"])) for post in posts)
+        return _Spent(
+            visits=1,
+            in_bytes=outcome.wire_bytes,
+            request_bytes=self._server.asked_bytes - asked_before,
+            article_bytes=sum(len(json.dumps(post, ensure_ascii=False).encode()) + 1 for post in posts),
+            articles=len(posts),
+            sent={str(post.get("link", post["id"])) for post in posts},
+        )
 
     def _remember(self, outcome: Outcome) -> None:
         if self._level == "everything" or outcome.step == "failed":
@@ -133,4 +141,4 @@ class _Visitor:
 def _missed(history: History, spent: _Spent) -> int:
     """Articles of the history that never went on."""
     wanted = {item.link for feed in history.feeds for item in feed.items}
-    return len(wanted - set(spent.sent))
+    return len(wanted - spent.sent)
