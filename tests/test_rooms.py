@@ -24,6 +24,8 @@ OWNERS = {
     "nh3": "receive",
     "standardwebhooks": "deliver",
     "feedparser": "crawl",
+    "uvicorn": "web",
+    "sse_starlette": "web",
 }
 SHARED = {"aiohttp": {"outgoing", "crawl", "deliver", "lab"}}  # whoever speaks HTTP goes through the guard in outgoing/
 

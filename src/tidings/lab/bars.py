@@ -47,7 +47,8 @@ def bars(parts: dict[str, Any]) -> list[Bar]:
     stream = list(_of_stream(parts["stream"])) if "stream" in parts else []
     plans = list(_of_plans(parts["plans"])) if "plans" in parts else []
     tags = list(_of_correlations(parts["correlations"])) if "correlations" in parts else []
-    return spine + kernels + plans + tags + stream + (list(_of_soak(parts["soak"])) if "soak" in parts else [])
+    serve = list(_of_serve(parts["serve"])) if "serve" in parts else []
+    return spine + kernels + plans + tags + stream + serve + (list(_of_soak(parts["soak"])) if "soak" in parts else [])
 
 
 def _of_spine(spine: dict[str, Any]) -> Iterator[Bar]:
@@ -117,6 +118,12 @@ def _of_correlations(found: dict[str, Any]) -> Iterator[Bar]:
 
 def _of_stream(stream: dict[str, Any]) -> Iterator[Bar]:
     yield Bar("the stream into SQLite, of the batch rate", stream["sustained"]["ratio_to_batch"], 0.5)
+
+
+def _of_serve(serve: dict[str, Any]) -> Iterator[Bar]:
+    yield Bar(f"serving: answers/s to a reader of {serve['feeds']:,} feeds", serve["answers_per_second"], 2_000)
+    yield Bar("serving: polls without news that are answered so", serve["not_modified_share"], 1)
+    yield Bar("serving: writes to the store by polls", float(serve["wrote"]), 0, at_least=False)
 
 
 def _of_soak(soak: dict[str, Any]) -> Iterator[Bar]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 Whole = NDArray[np.int64]
 Row = tuple[Any, ...]
-Held = Literal["stream", "crawler"]
+Held = Literal["stream", "crawler", "sender"]
 
 
 class Given(NamedTuple):
@@ -49,7 +49,7 @@ class Database(Protocol):
         ...
 
     def hold(self, what: Held) -> AbstractContextManager[None]:
-        """The right to run the stream or the crawler; StoreBusy names who has it. It dies with the process."""
+        """The right to run the stream, the crawler or the sender; StoreBusy names who has it. Dies with the process."""
         ...
 
     def bytes_used(self) -> int:

@@ -1,4 +1,4 @@
-"""The right of one process to run a stream or a crawler: a lock on a file, which dies with the process."""
+"""The right of one process to run a stream, a crawler, a sender: a lock on a file, which dies with the process."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tidings.store.wire import WholesDumper, copied
 
 WORDS = {"key": "BIGINT PRIMARY KEY", "clustered": "", "exact": ' COLLATE "C"'}
 _WRITE_LOCK = 0x71D1  # the first half of our advisory locks; the second is the schema
-_HELD: dict[Held, int] = {"stream": 0x71D2, "crawler": 0x71D3}
+_HELD: dict[Held, int] = {"stream": 0x71D2, "crawler": 0x71D3, "sender": 0x71D4}
 _HERE = "hashtext(current_schema())"
 _CONNECT_S = 10
 _FULL = (errors.DiskFull, errors.OutOfMemory)

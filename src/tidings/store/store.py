@@ -11,6 +11,8 @@ from types import TracebackType
 import pyarrow as pa
 
 from tidings.store import commit, feeds, read, retain, subscriptions, withheld
+from tidings.store.accounts import Accounts
+from tidings.store.addresses import Addresses
 from tidings.store.commit import Found
 from tidings.store.database import Database
 from tidings.store.feeds import DueFeed, Feed, OutboxRow, Visited
@@ -29,6 +31,8 @@ from tidings.store.records import (
     StoredMatch,
     Subscription,
 )
+from tidings.store.webhook_queue import WebhookQueue
+from tidings.store.webhooks import Webhooks
 from tidings.store.withheld import ShedCounts
 
 _NOTHING_REJECTED = pa.table({"reason": pa.array([], pa.string())})
@@ -46,10 +50,18 @@ def open_store(where: str | Path, clock: Callable[[], float] = time.time) -> Sto
 
 
 class Store:
-    """One store, open. Threads may share it and take turns; other processes open the same store for themselves."""
+    """One store, open. Threads may share it and take turns; other processes open the same store for themselves.
+
+    `accounts` are its owners, `addresses` where the matches of subscriptions can be read, `webhooks` where they are
+    sent; `webhook_queue` is for who sends them.
+    """
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         self.database = database
+        self.accounts = Accounts(database, clock)
+        self.addresses = Addresses(database)
+        self.webhooks = Webhooks(database, clock)
+        self.webhook_queue = WebhookQueue(database, clock)
         self._now = clock
 
     def __enter__(self) -> Store:
@@ -80,6 +92,14 @@ class Store:
     def subscriptions(self, owner: str | None = None, include_removed: bool = False) -> Iterator[Subscription]:
         """In the order of their ids."""
         return subscriptions.subscriptions(self.database, owner, include_removed)
+
+    def subscription(self, subscription: int, owner: str | None = None) -> Subscription:
+        """One of them; UnknownSubscription when it is not there, was removed, or is not this owner's."""
+        return subscriptions.one(self.database, subscription, owner)
+
+    def page(self, owner: str, above: int = 0, limit: int = 100) -> list[Subscription]:
+        """An owner's next few, in the order of their ids."""
+        return subscriptions.page(self.database, owner, above, limit)
 
     def owners(self, above: int = 0) -> list[tuple[int, str]]:
         """Who owns the subscriptions with ids above this one, the removed ones included: it never changes."""
@@ -144,6 +164,10 @@ class Store:
     def hold_stream(self) -> AbstractContextManager[None]:
         """The right to run the stream of this store; StoreBusy names the process that has it."""
         return self.database.hold("stream")
+
+    def hold_sender(self) -> AbstractContextManager[None]:
+        """The right to send the webhooks of this store; StoreBusy names the process that has it."""
+        return self.database.hold("sender")
 
     def begin(self, stream: str, batch: int, index_version: int, plan_version: int, shed: str = "") -> Pin:
         """Record the versions a batch will use, and what it sheds; if it was begun before, what was recorded then."""
@@ -230,6 +254,19 @@ class Store:
         """The matches after a cursor. Who has read up to a cursor misses none that is stored later."""
         subscriptions.live(self.database, subscription, owner)
         return read.matches(self.database, subscription, since, limit)
+
+    def latest(self, subscription: int, limit: int = 100, owner: str | None = None) -> list[StoredMatch]:
+        """The newest matches, the oldest of them first."""
+        subscriptions.live(self.database, subscription, owner)
+        return read.latest(self.database, subscription, limit)
+
+    def kept(self, subscription: int) -> int:
+        """How many matches of a subscription are kept."""
+        return read.kept(self.database, subscription)
+
+    def last_number(self) -> int:
+        """Grows whenever matches are stored, so that a watcher need not look at each subscription."""
+        return read.last_number(self.database)
 
     def ledger(self, stream: str | None = None, last: int = 100) -> list[Batch]:
         """The batches begun last, the oldest of them first."""
