@@ -21,7 +21,13 @@ OWNERS = {
     "starlette": "web",
     "apsw": "store",
     "psycopg": "store",
+    "nh3": "receive",
+    "standardwebhooks": "deliver",
+    "feedparser": "crawl",
+    "uvicorn": "web",
+    "sse_starlette": "web",
 }
+SHARED = {"aiohttp": {"outgoing", "crawl", "deliver", "lab"}}  # whoever speaks HTTP goes through the guard in outgoing/
 
 
 def imports(source: str) -> Iterator[str]:
@@ -49,6 +55,7 @@ def test_a_room_imports_only_what_is_its_own(module):
     for name in imports((HOUSE / module).read_text("utf-8")):
         library = name.split(".")[0]
         assert library != "tests", f"{module} imports the tests"
+        assert module.parts[0] in SHARED.get(library, {module.parts[0]}), f"{module} imports {name}"
         owner = OWNERS.get(library, module.parts[0])
         assert module.parts[0] == owner, f"{module} imports {name}; only {owner}/ may"
 

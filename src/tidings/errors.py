@@ -85,6 +85,51 @@ class UnknownSubscription(InputError):
         return UnknownSubscription, (self.subscription, self.reason)
 
 
+class UnknownOwner(InputError):
+    """An owner that is not there."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"There is no owner {name}; `tidings owner list` lists them.")
+        self.name = name
+
+    def __reduce__(self) -> tuple[type[UnknownOwner], tuple[str]]:
+        return UnknownOwner, (self.name,)
+
+
+class QuotaExceeded(InputError):
+    """An owner has, or sent, as much as it may; ``retry_after_s`` where waiting helps."""
+
+    def __init__(self, sentence: str, retry_after_s: float | None = None) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.retry_after_s = retry_after_s
+
+    def __reduce__(self) -> tuple[type[QuotaExceeded], tuple[str, float | None]]:
+        return QuotaExceeded, (self.sentence, self.retry_after_s)
+
+
+class UnknownFeed(InputError):
+    """A feed that is not there, or that this owner does not follow."""
+
+    def __init__(self, feed: int) -> None:
+        super().__init__(f"Feed {feed} is not known; `tidings feeds list` lists them.")
+        self.feed = feed
+
+    def __reduce__(self) -> tuple[type[UnknownFeed], tuple[int]]:
+        return UnknownFeed, (self.feed,)
+
+
+class UnknownWebhook(InputError):
+    """A webhook that is not there, or is somebody else's."""
+
+    def __init__(self, webhook: str) -> None:
+        super().__init__(f"There is no webhook {webhook}.")
+        self.webhook = webhook
+
+    def __reduce__(self) -> tuple[type[UnknownWebhook], tuple[str]]:
+        return UnknownWebhook, (self.webhook,)
+
+
 class ChangesForgotten(StoreError):
     """The change log no longer goes back that far: read all subscriptions anew, then follow from their position."""
 

@@ -205,3 +205,21 @@ def test_what_is_shed_and_the_plan_are_told(said, figures):
     shown = json.loads(said("--json"))
     assert shown["withheld"] == {"posts": 1500, "matchers": {"0": 1500}, "owners": {"ann": 2000, "": 10}}
     assert {"shed", "shed_level", "shed_limit", "unread_posts", "unread_seconds", "plan_value"} <= set(shown["figures"])
+
+
+def test_webhooks_that_do_not_deliver_are_told_and_why(said):
+    assert "webhooks" not in said()
+    with open_store(STATE) as store:
+        subscription = store.subscribe("storm", "ann")
+        hooks = [store.webhooks.add(subscription, f"https://{host}.example/x") for host in ("a", "b", "c")]
+        store.database.run(
+            "UPDATE webhook SET failures = 2, error = 'no answer', due_at = 1e9 WHERE id = ?", hooks[1].id
+        )
+        store.database.run("UPDATE webhook SET enabled = 0, error = 'gone', due_at = NULL WHERE id = ?", hooks[2].id)
+        store.database.run("UPDATE webhook SET messages = 2000, matches = 3000")
+    out = said()
+    assert "1 active, 1 retrying, 1 disabled; 9,000 matches delivered in 6,000 messages" in out
+    assert all(piece in out for piece in ("c.example", "2001-09-09T01:46:40Z", "no answer"))
+    told = json.loads(said("--json"))["webhooks"]
+    assert (told["retrying"], [one["host"] for one in told["troubled"]]) == (1, ["c.example", "b.example"])
+    assert "whsec_" not in said("--json")

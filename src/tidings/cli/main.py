@@ -20,13 +20,19 @@ import typer
 from tidings import __version__
 from tidings.cli import (
     correlate,
+    crawl,
     demo,
     explain,
+    feeds,
+    hooks,
     lab,
     match,
     matches,
+    owners,
     plan,
+    provision,
     related,
+    serve,
     status,
     subscribe,
     subscriptions,
@@ -53,11 +59,14 @@ app.command(
 )(explain.explain)
 app.add_typer(plan.app, name="plan")
 app.add_typer(lab.app, name="lab")
+app.command(name="provision", help=provision.HELP, epilog=provision.EXAMPLES)(provision.provision)
 app.command(name="correlate", help=correlate.HELP, epilog=correlate.EXAMPLES)(correlate.correlate)
 app.command(name="trends", help=trends.HELP, epilog=trends.EXAMPLES)(trends.trends)
 app.command(name="related", help=related.HELP, epilog=related.EXAMPLES)(related.related)
 app.command(name="demo", help=demo.HELP, epilog=demo.EXAMPLES)(demo.demo)
 app.command(name="run", help=run_command.HELP, epilog=run_command.EXAMPLES)(run_command.run)
+app.add_typer(feeds.app, name="feeds")
+app.command(name="crawl", help=crawl.HELP, epilog=crawl.EXAMPLES)(crawl.crawl)
 app.command(
     name="subscribe",
     help=subscribe.HELP,
@@ -69,6 +78,9 @@ app.command(name="unsubscribe", help=subscriptions.UNSUBSCRIBE_HELP, epilog=subs
 )
 app.command(name="subscriptions", help=subscriptions.HELP, epilog=subscriptions.EXAMPLES)(subscriptions.subscriptions)
 app.command(name="matches", help=matches.HELP, epilog=matches.EXAMPLES)(matches.matches)
+app.command(name="serve", help=serve.HELP, epilog=serve.EXAMPLES)(serve.serve)
+app.add_typer(owners.app, name="owner")
+app.command(name="hooks", help=hooks.HELP, epilog=hooks.EXAMPLES)(hooks.hooks)
 app.command(name="status", help=status.HELP, epilog=status.EXAMPLES)(status.status)
 
 

@@ -13,9 +13,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tidings.cli import status_hooks
 from tidings.cli.pipe import closable, emit, one_line, safe_json
 from tidings.cli.screen import screen
 from tidings.cli.state import DEFAULT_STATE, State, StateOption, WorkOption, state_at
+from tidings.cli.status_hooks import Hooks
 from tidings.cli.status_plan import planned, shedding
 from tidings.watch.figures import StreamFigures, load_figures
 from tidings.watch.health import Condition, Health, bookkeeping_share, health
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
     from tidings.store import ShedCounts
     from tidings.store.records import Batch, Rejected, Sizes
 
-HELP = """Show how the stream is doing: whether it runs, rates, lag, batches, index, matchers, rejected rows, disk use.
+HELP = """Show how the stream is doing: whether it runs, rates, lag, batches, index, matchers, webhooks, rejected rows,
+disk use.
 
 It looks from outside and disturbs nothing, so it can be asked at any time and as often as you like."""
 EXAMPLES = """[bold]Examples[/]
@@ -53,6 +56,7 @@ class Status:
     disk_bytes: dict[str, int]
     free_bytes: int | None
     shed: ShedCounts
+    hooks: Hooks
 
 
 def status(
@@ -86,6 +90,7 @@ def look(place: State) -> Status:
             disk,
             shutil.disk_usage(place.folder).free if place.folder.is_dir() else None,
             store.withheld(),
+            status_hooks.look(store),
         )
 
 
@@ -107,6 +112,7 @@ def as_dict(told: Status) -> dict[str, Any]:
             "matchers": {str(matcher): count for matcher, count in sorted(told.shed.matchers.items())},
             "owners": dict(told.shed.owners),
         },
+        "webhooks": status_hooks.as_dict(told.hooks),
         "disk_bytes": told.disk_bytes,
         "disk_free_bytes": told.free_bytes,
     }
@@ -119,7 +125,8 @@ def as_table(told: Status) -> RenderableType:
     grid.add_column(overflow="fold")
     for name, value in [*_stream(told), *_stored(told)]:
         grid.add_row(name, value if isinstance(value, Text) else Text(value))
-    tables = [_batches(told.batches), _matchers(told.figures), _rejected(told.rejected)]
+    troubled = _table("webhooks in trouble", status_hooks.TROUBLED, status_hooks.rows(told.hooks), justify="left")
+    tables = [_batches(told.batches), _matchers(told.figures), troubled, _rejected(told.rejected)]
     return Group(grid, *(table for table in tables if table is not None))
 
 
@@ -163,6 +170,7 @@ def _stored(told: Status) -> Iterable[tuple[str, Text | str]]:
     yield "stored", f"{sizes.subscriptions:,} subscriptions, {sizes.matches:,} matches of {sizes.posts:,} posts"
     if sizes.rejected:
         yield "", Text(f"{sizes.rejected:,} rejected rows", "yellow")
+    yield from status_hooks.lines(told.hooks)
     used = ", ".join(f"{what} {_size(size)}" for what, size in told.disk_bytes.items())
     yield "disk", used + ("" if told.free_bytes is None else f"; {_size(told.free_bytes)} free")
 

@@ -26,6 +26,7 @@ def write_page(results: Path, docs: Path) -> Path:
         "growth": _growth,
         "plans": _plans,
         "stream": _stream,
+        "serve": _serve,
         "soak": _soak,
     }
     lines = [_HEAD]
@@ -174,6 +175,27 @@ def _stream(run: record.Record) -> Iterator[str]:
     stored = [(name, f"{at['matches_per_second']:,.0f}") for name, at in stream["rows"].items()]
     yield from table(("store", "matches/s, each with its post"), stored)
     yield from _verdicts(run, ("the stream",))
+
+
+def _serve(run: record.Record) -> Iterator[str]:
+    serve = run["parts"]["serve"]
+    yield "## Serving"
+    yield (
+        f"A reader polls {serve['feeds']:,} feeds ({serve['matches']:,} matches, RSS) of `tidings serve` over "
+        f"{serve['connections']} connections, on the same machine. In the first round it has nothing and gets every "
+        "document; in all others it asks with the ETag it has (conditional GET), and nothing is new."
+    )
+    yield ""
+    rows = [
+        (
+            str(place + 1),
+            f"{serve['feeds'] / one['seconds']:,.0f}",
+            ", ".join(f"{count:,} × {status}" for status, count in one["statuses"].items()),
+        )
+        for place, one in enumerate(serve["rounds_run"])
+    ]
+    yield from table(("round", "answers/s", "answers"), rows)
+    yield from _verdicts(run, ("serving",))
 
 
 def _soak(run: record.Record) -> Iterator[str]:

@@ -19,11 +19,17 @@ POINTS = (
 )
 KEEPING_POINTS = ("after keeping",)  # of what is stored while the next batch is matched
 SWITCH_POINTS = ("before switching", "after switching")  # to a plan that was learned meanwhile
+CRAWL_POINTS = (
+    "before storing articles",
+    "after storing articles",
+    "before putting articles",
+    "after putting articles",
+)
 VARIABLE = "TIDINGS_CRASH"  # "POINT@BATCH", as in "after writing@3"; "POINT@any" is the first such point
 
 
 def reached(point: str, batch: int) -> None:
     """Called at each point; kills the process (not even cleaning up) where the environment says so."""
-    assert point in (*POINTS, *KEEPING_POINTS, *SWITCH_POINTS)
+    assert point in (*POINTS, *KEEPING_POINTS, *SWITCH_POINTS, *CRAWL_POINTS)
     if os.environ.get(VARIABLE) in (f"{point}@{batch}", f"{point}@any"):
         os.kill(os.getpid(), signal.SIGKILL)

@@ -1,11 +1,14 @@
 """The state of a stream that runs for weeks, in SQLite or PostgreSQL: `open_store` is the door."""
 
 from tidings.store.commit import Found
+from tidings.store.feeds import DueFeed, Feed, Visited
 from tidings.store.records import NewSubscription, Pin, Retention, Stored, StoredMatch, Subscription
 from tidings.store.store import Store, open_store
 from tidings.store.withheld import ShedCounts
 
 __all__ = [
+    "DueFeed",
+    "Feed",
     "Found",
     "NewSubscription",
     "Pin",
@@ -15,5 +18,6 @@ __all__ = [
     "Stored",
     "StoredMatch",
     "Subscription",
+    "Visited",
     "open_store",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 Whole = NDArray[np.int64]
 Row = tuple[Any, ...]
+Held = Literal["stream", "crawler", "sender"]
 
 
 class Given(NamedTuple):
@@ -47,8 +48,8 @@ class Database(Protocol):
         """Rows with the columns ``place`` (from 0) and ``value``."""
         ...
 
-    def hold_stream(self) -> AbstractContextManager[None]:
-        """The right to run the stream; StoreBusy names the process that has it. Dies with the process."""
+    def hold(self, what: Held) -> AbstractContextManager[None]:
+        """The right to run the stream, the crawler or the sender; StoreBusy names who has it. Dies with the process."""
         ...
 
     def bytes_used(self) -> int:

@@ -14,13 +14,14 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 
 from tidings.errors import StoreDamaged, StoreError, StoreFull
-from tidings.store.database import Given, Row, Whole
+from tidings.store.database import Given, Held, Row, Whole
 from tidings.store.hold import busy, myself
 from tidings.store.schema import migrate
 from tidings.store.wire import WholesDumper, copied
 
 WORDS = {"key": "BIGINT PRIMARY KEY", "clustered": "", "exact": ' COLLATE "C"'}
-_WRITE_LOCK, _STREAM_LOCK = 0x71D1, 0x71D2  # the first half of our advisory locks; the second is the schema
+_WRITE_LOCK = 0x71D1  # the first half of our advisory locks; the second is the schema
+_HELD: dict[Held, int] = {"stream": 0x71D2, "crawler": 0x71D3, "sender": 0x71D4}
 _HERE = "hashtext(current_schema())"
 _CONNECT_S = 10
 _FULL = (errors.DiskFull, errors.OutOfMemory)
@@ -129,19 +130,20 @@ class PostgresDatabase:
         return Given(sql, (values,))
 
     @contextmanager
-    def hold_stream(self) -> Iterator[None]:
-        if not self.rows(f"SELECT pg_try_advisory_lock({_STREAM_LOCK}, {_HERE})")[0][0]:
-            raise busy(self._where, self._holder())
+    def hold(self, what: Held) -> Iterator[None]:
+        lock = _HELD[what]
+        if not self.rows(f"SELECT pg_try_advisory_lock({lock}, {_HERE})")[0][0]:
+            raise busy(what, self._where, self._holder(lock))
         try:
             yield
         finally:
             if not self._connection.closed:
-                self.rows(f"SELECT pg_advisory_unlock({_STREAM_LOCK}, {_HERE})")
+                self.rows(f"SELECT pg_advisory_unlock({lock}, {_HERE})")
 
-    def _holder(self) -> str:
+    def _holder(self, lock: int) -> str:
         found = self.rows(
             "SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
-            f"WHERE l.locktype = 'advisory' AND l.granted AND l.classid = {_STREAM_LOCK}"
+            f"WHERE l.locktype = 'advisory' AND l.granted AND l.classid = {lock}"
         )
         return str(found[0][0]).removeprefix("tidings ") if found else "another process"
 

@@ -12,9 +12,19 @@ from tidings.store.records import Batch, Rejected, Sizes, StoredMatch
 from tidings.store.schema import ERA_BITS
 
 _ERAS_AT_ONCE = 64
-_MATCHES = """SELECT m.cursor, p.id, p.id_kind, p.text, p.time, p.author, p.lang, p.lat, p.lon, p.tags, p.title, p.link,
-    p.arrived_at, m.index_version, m.batch FROM match m JOIN post p ON p.number = m.post
+_MATCH = """SELECT m.cursor, p.id, p.id_kind, p.text, p.time, p.author, p.lang, p.lat, p.lon, p.tags, p.title, p.link,
+    p.arrived_at, m.index_version, m.batch"""
+_MATCHES = (
+    _MATCH
+    + """ FROM match m JOIN post p ON p.number = m.post
     WHERE m.era IN ({}) AND m.subscription = ? AND m.cursor > ? ORDER BY m.cursor LIMIT ?"""
+)
+_LATEST = (
+    _MATCH
+    + """ FROM (SELECT cursor, post, index_version, batch FROM match
+        WHERE era IN ({}) AND subscription = ? ORDER BY cursor DESC LIMIT ?) AS m
+    JOIN post p ON p.number = m.post ORDER BY m.cursor DESC"""
+)
 _SIZES = """SELECT (SELECT count(*) FROM subscription WHERE removed_at IS NULL),
     (SELECT value FROM counter WHERE name = 'posts'), (SELECT coalesce(sum(kept), 0) FROM tally),
     (SELECT count(*) FROM batch), (SELECT count(*) FROM rejected)"""
@@ -29,6 +39,27 @@ def matches(db: Database, subscription: int, since: int, limit: int) -> list[Sto
         sql = _MATCHES.format(", ".join(map(str, eras)))
         found += db.rows(sql, subscription, since, limit - len(found))
     return [_match(row) for row in found]
+
+
+def latest(db: Database, subscription: int, limit: int) -> list[StoredMatch]:
+    """The newest matches, in the order of their cursors."""
+    found: list[Row] = []
+    for eras in reversed(list(era_groups(db))):
+        if len(found) >= limit:
+            break
+        found += db.rows(_LATEST.format(", ".join(map(str, eras))), subscription, limit - len(found))
+    return [_match(row) for row in reversed(found)]
+
+
+def kept(db: Database, subscription: int) -> int:
+    """How many matches of it are kept."""
+    found = db.rows("SELECT kept FROM tally WHERE subscription = ?", subscription)
+    return int(found[0][0]) if found else 0
+
+
+def last_number(db: Database) -> int:
+    """The last number given to a post or a match."""
+    return int(db.rows("SELECT value FROM counter WHERE name = 'number'")[0][0])
 
 
 def era_groups(db: Database, since: int = 0) -> Iterator[range]:

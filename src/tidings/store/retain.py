@@ -175,7 +175,8 @@ def _forget_changes(db: Database, then: float) -> None:
             db.run("DELETE FROM subscription_change WHERE position <= ?", last)
             db.run("UPDATE counter SET value = ? WHERE name = 'forgotten'", last)
         sql = "DELETE FROM subscription WHERE removed_at <= ? AND id NOT IN (SELECT subscription FROM tally)"
-        db.run(sql, then)
+        if db.run(sql, then):
+            db.run("DELETE FROM address WHERE subscription NOT IN (SELECT id FROM subscription)")
 
 
 def _column(rows: list[tuple[int, ...]]) -> Whole:

@@ -56,7 +56,54 @@ CREATE TABLE withheld (kind TEXT NOT NULL, name TEXT NOT NULL, count BIGINT NOT 
 INSERT INTO counter (name, value) VALUES ('relearn asked', 0), ('relearn done', 0);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SHEDDING)
+_OWNERS = """
+CREATE TABLE owner (
+    name TEXT{exact} PRIMARY KEY, created_at DOUBLE PRECISION NOT NULL,
+    max_subscriptions BIGINT NOT NULL, max_feeds BIGINT NOT NULL, max_posts_a_day BIGINT NOT NULL);
+CREATE TABLE token (hash TEXT{exact} PRIMARY KEY, owner TEXT{exact} NOT NULL, created_at DOUBLE PRECISION NOT NULL);
+CREATE INDEX token_owner ON token (owner);
+CREATE TABLE address (subscription {key}, secret TEXT{exact} NOT NULL UNIQUE);
+CREATE TABLE published (
+    owner TEXT{exact} NOT NULL, day BIGINT NOT NULL, posts BIGINT NOT NULL, PRIMARY KEY (owner, day));
+CREATE TABLE secret (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE INDEX moment_number ON moment (number);
+"""
+
+_FEEDS = """
+CREATE TABLE feed (
+    id {key}, url TEXT{exact} NOT NULL UNIQUE, title TEXT NOT NULL, site TEXT NOT NULL, state TEXT NOT NULL,
+    added_at DOUBLE PRECISION NOT NULL, checked_at DOUBLE PRECISION, due_at DOUBLE PRECISION,
+    error TEXT NOT NULL, articles BIGINT NOT NULL, visit TEXT NOT NULL);
+CREATE INDEX feed_due ON feed (due_at);
+CREATE TABLE feed_known (feed {key}, known TEXT NOT NULL);
+CREATE TABLE feed_moved (url TEXT{exact} PRIMARY KEY, feed BIGINT NOT NULL);
+CREATE INDEX feed_moved_to ON feed_moved (feed);
+CREATE TABLE feed_owner (
+    feed BIGINT NOT NULL, owner TEXT NOT NULL, title TEXT NOT NULL, added_at DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (feed, owner));
+CREATE INDEX feed_owner_name ON feed_owner (owner, feed);
+CREATE TABLE outbox (number {key}, posts TEXT NOT NULL);
+INSERT INTO counter (name, value) VALUES ('feed', 0), ('outbox', 0);
+"""
+
+_WEBHOOKS = """
+CREATE TABLE webhook (
+    id {key}, subscription BIGINT NOT NULL, owner TEXT{exact} NOT NULL, url TEXT NOT NULL, host TEXT{exact} NOT NULL,
+    name TEXT{exact} NOT NULL UNIQUE, secret TEXT NOT NULL, old_secret TEXT, old_until DOUBLE PRECISION,
+    created_at DOUBLE PRECISION NOT NULL, enabled BIGINT NOT NULL, error TEXT NOT NULL,
+    cursor BIGINT NOT NULL, pending BIGINT, failures BIGINT NOT NULL, due_at DOUBLE PRECISION,
+    attempts BIGINT NOT NULL, messages BIGINT NOT NULL, matches BIGINT NOT NULL, delivered_at DOUBLE PRECISION);
+CREATE INDEX webhook_subscription ON webhook (subscription);
+CREATE INDEX webhook_owner ON webhook (owner, id);
+CREATE INDEX webhook_due ON webhook (due_at);
+CREATE TABLE webhook_attempt (
+    webhook BIGINT NOT NULL, number BIGINT NOT NULL, message TEXT NOT NULL, matches BIGINT NOT NULL,
+    at DOUBLE PRECISION NOT NULL, status BIGINT, outcome TEXT NOT NULL, took_s DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (webhook, number)){clustered};
+INSERT INTO counter (name, value) VALUES ('webhook', 0), ('webhooks told', 0);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SHEDDING, _FEEDS, _OWNERS, _WEBHOOKS)
 """Step n takes a store from version n to n + 1. A step that was released is never edited."""
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidings.errors import StoreBusy, StoreDamaged, StoreError, StoreFull
-from tidings.store.database import Given, Row, Whole
+from tidings.store.database import Given, Held, Row, Whole
 from tidings.store.hold import hold_file
 from tidings.store.schema import migrate
 
@@ -139,8 +139,8 @@ class SqliteDatabase:
         return Given("(SELECT rowid - 1 AS place, value FROM carray(?))", (apsw.carray(tuple(values)),))
 
     @contextmanager
-    def hold_stream(self) -> Iterator[None]:
-        with hold_file(self._directory / "stream.lock", self._directory):
+    def hold(self, what: Held) -> Iterator[None]:
+        with hold_file(self._directory / f"{what}.lock", what, self._directory):
             yield
 
     def bytes_used(self) -> int:

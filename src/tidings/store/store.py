@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 
 import pyarrow as pa
 
-from tidings.store import commit, read, retain, subscriptions, withheld
+from tidings.store import commit, feeds, read, retain, subscriptions, withheld
+from tidings.store.accounts import Accounts
+from tidings.store.addresses import Addresses
 from tidings.store.commit import Found
 from tidings.store.database import Database
+from tidings.store.feeds import DueFeed, Feed, OutboxRow, Visited
 from tidings.store.records import (
     Batch,
     Change,
@@ -28,6 +31,8 @@ from tidings.store.records import (
     StoredMatch,
     Subscription,
 )
+from tidings.store.webhook_queue import WebhookQueue
+from tidings.store.webhooks import Webhooks
 from tidings.store.withheld import ShedCounts
 
 _NOTHING_REJECTED = pa.table({"reason": pa.array([], pa.string())})
@@ -45,10 +50,18 @@ def open_store(where: str | Path, clock: Callable[[], float] = time.time) -> Sto
 
 
 class Store:
-    """One store, open. Threads may share it and take turns; other processes open the same store for themselves."""
+    """One store, open. Threads may share it and take turns; other processes open the same store for themselves.
+
+    `accounts` are its owners, `addresses` where the matches of subscriptions can be read, `webhooks` where they are
+    sent; `webhook_queue` is for who sends them.
+    """
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         self.database = database
+        self.accounts = Accounts(database, clock)
+        self.addresses = Addresses(database)
+        self.webhooks = Webhooks(database, clock)
+        self.webhook_queue = WebhookQueue(database, clock)
         self._now = clock
 
     def __enter__(self) -> Store:
@@ -80,6 +93,14 @@ class Store:
         """In the order of their ids."""
         return subscriptions.subscriptions(self.database, owner, include_removed)
 
+    def subscription(self, subscription: int, owner: str | None = None) -> Subscription:
+        """One of them; UnknownSubscription when it is not there, was removed, or is not this owner's."""
+        return subscriptions.one(self.database, subscription, owner)
+
+    def page(self, owner: str, above: int = 0, limit: int = 100) -> list[Subscription]:
+        """An owner's next few, in the order of their ids."""
+        return subscriptions.page(self.database, owner, above, limit)
+
     def owners(self, above: int = 0) -> list[tuple[int, str]]:
         """Who owns the subscriptions with ids above this one, the removed ones included: it never changes."""
         return subscriptions.owners(self.database, above)
@@ -96,11 +117,57 @@ class Store:
         """What changed after a position; ChangesForgotten when the log no longer goes back that far."""
         return subscriptions.changes(self.database, since_position, limit)
 
+    # feeds
+
+    def add_feed(self, url: str, owner: str = "", title: str = "") -> int:
+        """Let an owner follow a feed, or the feed of a page; its id, the same for all who follow it."""
+        return feeds.add(self.database, url, owner, title, self._now())
+
+    def remove_feed(self, feed: int, owner: str | None = None) -> None:
+        """An owner follows it no longer, or (None) nobody does; UnknownFeed when it is not there or not theirs."""
+        feeds.remove(self.database, feed, owner)
+
+    def feeds(self, owner: str | None = None) -> Iterator[Feed]:
+        """In the order of their ids."""
+        return feeds.feeds(self.database, owner)
+
+    def hold_crawler(self) -> AbstractContextManager[None]:
+        """The right to crawl the feeds of this store; StoreBusy names the process that has it."""
+        return self.database.hold("crawler")
+
+    def due_feeds(self, now: float, limit: int) -> list[DueFeed]:
+        """The feeds that are due, those that have waited longest first."""
+        return feeds.due(self.database, now, limit)
+
+    def next_due_at(self) -> float | None:
+        """When the next feed is due; None where there is none."""
+        return feeds.next_due_at(self.database)
+
+    def known_articles(self, wanted: Sequence[int]) -> dict[int, str]:
+        """What the crawler knows of the articles of these feeds, in its own words."""
+        return feeds.known(self.database, wanted)
+
+    def visited(self, outcomes: Sequence[Visited]) -> int:
+        """Store what visits led to, and their articles in the outbox, at once; how many articles."""
+        return feeds.visited(self.database, outcomes)
+
+    def outbox(self) -> Iterator[OutboxRow]:
+        """Articles that are stored and not yet with the stream, in order."""
+        return feeds.outbox(self.database)
+
+    def sent(self, number: int) -> None:
+        """This row of the outbox has arrived."""
+        feeds.sent(self.database, number)
+
     # batches
 
     def hold_stream(self) -> AbstractContextManager[None]:
         """The right to run the stream of this store; StoreBusy names the process that has it."""
-        return self.database.hold_stream()
+        return self.database.hold("stream")
+
+    def hold_sender(self) -> AbstractContextManager[None]:
+        """The right to send the webhooks of this store; StoreBusy names the process that has it."""
+        return self.database.hold("sender")
 
     def begin(self, stream: str, batch: int, index_version: int, plan_version: int, shed: str = "") -> Pin:
         """Record the versions a batch will use, and what it sheds; if it was begun before, what was recorded then."""
@@ -187,6 +254,19 @@ class Store:
         """The matches after a cursor. Who has read up to a cursor misses none that is stored later."""
         subscriptions.live(self.database, subscription, owner)
         return read.matches(self.database, subscription, since, limit)
+
+    def latest(self, subscription: int, limit: int = 100, owner: str | None = None) -> list[StoredMatch]:
+        """The newest matches, the oldest of them first."""
+        subscriptions.live(self.database, subscription, owner)
+        return read.latest(self.database, subscription, limit)
+
+    def kept(self, subscription: int) -> int:
+        """How many matches of a subscription are kept."""
+        return read.kept(self.database, subscription)
+
+    def last_number(self) -> int:
+        """Grows whenever matches are stored, so that a watcher need not look at each subscription."""
+        return read.last_number(self.database)
 
     def ledger(self, stream: str | None = None, last: int = 100) -> list[Batch]:
         """The batches begun last, the oldest of them first."""

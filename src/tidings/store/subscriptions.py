@@ -23,13 +23,31 @@ def subscribe_many(db: Database, rows: Iterable[NewSubscription | tuple[object, 
     if not len(columns):
         return range(0)
     with db.write():
-        first = counter(db, "subscription", len(columns)) + 1
-        db.append("subscription", numbered(columns, first, "id"), {"created_at": now})
-        ids = range(first, first + len(columns))
-        position = counter(db, "position", len(columns)) + 1
-        log = numbered(pa.table({"subscription": pa.array(ids, pa.int64())}), position, "position")
-        db.append("subscription_change", log, {"kind": "add", "at": now})
+        return _insert(db, columns, now)
+
+
+def subscribe_within(db: Database, row: NewSubscription, limit: int, now: float) -> int | None:
+    """Store it unless its owner has so many already; its id, or None."""
+    sql = "SELECT count(*) FROM (SELECT 1 FROM subscription WHERE owner = ? AND removed_at IS NULL LIMIT ?) AS found"
+    with db.write():
+        if db.rows(sql, row.owner, limit)[0][0] >= limit:
+            return None
+        return _insert(db, _columns([row]), now)[0]
+
+
+def _insert(db: Database, columns: pa.Table, now: float) -> range:
+    """Into the transaction of the caller."""
+    first = counter(db, "subscription", len(columns)) + 1
+    db.append("subscription", numbered(columns, first, "id"), {"created_at": now})
+    ids = range(first, first + len(columns))
+    _log(db, "add", list(ids), now)
     return ids
+
+
+def _log(db: Database, kind: str, ids: list[int], now: float) -> None:
+    position = counter(db, "position", len(ids)) + 1
+    log = numbered(pa.table({"subscription": pa.array(ids, pa.int64())}), position, "position")
+    db.append("subscription_change", log, {"kind": kind, "at": now})
 
 
 def _columns(rows: list[NewSubscription]) -> pa.Table:
@@ -47,9 +65,15 @@ def unsubscribe(db: Database, subscription: int, owner: str | None, now: float) 
     with db.write():
         live(db, subscription, owner)
         db.run("UPDATE subscription SET removed_at = ? WHERE id = ?", now, subscription)
-        position = counter(db, "position", 1) + 1
-        sql = "INSERT INTO subscription_change (position, kind, subscription, at) VALUES (?, 'remove', ?, ?)"
-        db.run(sql, position, subscription, now)
+        _log(db, "remove", [subscription], now)
+
+
+def remove_all(db: Database, owner: str, now: float) -> None:
+    """Remove all of an owner's, in the transaction of the caller."""
+    mine = "owner = ? AND removed_at IS NULL"
+    ids = [int(row[0]) for row in db.rows(f"SELECT id FROM subscription WHERE {mine} ORDER BY id", owner)]
+    db.run(f"UPDATE subscription SET removed_at = ? WHERE {mine}", now, owner)
+    _log(db, "remove", ids, now)
 
 
 def live(db: Database, subscription: int, owner: str | None) -> None:
@@ -60,6 +84,18 @@ def live(db: Database, subscription: int, owner: str | None) -> None:
         raise UnknownSubscription(subscription)
     if found[0][1] is not None:
         raise UnknownSubscription(subscription, "was removed")
+
+
+def one(db: Database, subscription: int, owner: str | None) -> Subscription:
+    """This one; UnknownSubscription unless it is there and this owner's."""
+    live(db, subscription, owner)
+    return _subscription(db.rows(f"SELECT {_COLUMNS} FROM subscription WHERE id = ?", subscription)[0])
+
+
+def page(db: Database, owner: str, above: int, limit: int) -> list[Subscription]:
+    """An owner's next few in the order of their ids."""
+    sql = f"SELECT {_COLUMNS} FROM subscription WHERE owner = ? AND id > ? AND removed_at IS NULL ORDER BY id LIMIT ?"
+    return [_subscription(row) for row in db.rows(sql, owner, above, limit)]
 
 
 def subscriptions(db: Database, owner: str | None, include_removed: bool) -> Iterator[Subscription]:

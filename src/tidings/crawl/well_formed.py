@@ -1,0 +1,167 @@
+"""Feeds that are well-formed XML, as nine of ten are: read with expat, twenty times faster than by `lenient.py`.
+
+It reads what it is sure of and leaves everything else (None) to the lenient reader, which is also its oracle.
+"""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
+
+from tidings.crawl.article import MAX_ARTICLES, MAX_NAME, MAX_TITLE, Document
+from tidings.crawl.raw import Raw, cleaned, one_line, web_link
+
+_ATOM, _RDF, _RSS1 = (
+    "{http://www.w3.org/2005/Atom}",
+    "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}",
+    "{http://purl.org/rss/1.0/}",
+)
+_DC, _CONTENT = "{http://purl.org/dc/elements/1.1/}", "{http://purl.org/rss/1.0/modules/content/}"
+_DCTERMS, _SY = "{http://purl.org/dc/terms/}", "{http://purl.org/rss/1.0/modules/syndication/}"
+_MEDIA, _ITUNES = "{http://search.yahoo.com/mrss/}", "{http://www.itunes.com/dtds/podcast-1.0.dtd}"
+_XML = "{http://www.w3.org/XML/1998/namespace}"
+_PERIODS = {"hourly": 3_600.0, "daily": 86_400.0, "weekly": 604_800.0, "monthly": 2_592_000.0, "yearly": 31_536_000.0}
+_DECLARED = re.compile(rb"""^<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
+_NATIVE = {b"utf-8", b"utf8", b"us-ascii", b"ascii"}
+
+
+def read(document: bytes, charset: str, url: str) -> Document | None:
+    """The feed; None where another reader has to look at it."""
+    if not _is_plain(document, charset):
+        return None
+    try:
+        root = ElementTree.fromstring(document)
+    except (ElementTree.ParseError, ValueError):
+        return None
+    if root.tag == "rss" and (channel := root.find("channel")) is not None:
+        return _rss(channel, list(channel.iter("item")), "", url)
+    if root.tag == f"{_RDF}RDF" and (channel := root.find(f"{_RSS1}channel")) is not None:
+        return _rss(channel, root.findall(f"{_RSS1}item"), _RSS1, url)
+    if root.tag == f"{_ATOM}feed":
+        return _atom(root, url)
+    return None
+
+
+def _is_plain(document: bytes, charset: str) -> bool:
+    """UTF-8 by all accounts, and without a DTD that could declare entities."""
+    declared = _DECLARED.match(document)
+    told = {found.lower() for found in (declared[1] if declared else b"", charset.encode()) if found}
+    return told <= _NATIVE and document[:1] == b"<" and b"<!ENTITY" not in document and b"<!DOCTYPE" not in document
+
+
+def _text(element: Element | None) -> str:
+    """The text of an element; of one with children, what they say."""
+    if element is None:
+        return ""
+    return (element.text or "") if not len(element) else "".join(element.itertext())
+
+
+def _first(parent: Element, *names: str) -> str:
+    """The text of the first of these that says something."""
+    for name in names:
+        for found in parent.iterfind(name):
+            if text := _text(found).strip():
+                return text
+    return ""
+
+
+def _rss(channel: Element, items: list[Element], ns: str, url: str) -> Document:
+    site = web_link(_first(channel, f"{ns}link"), url)
+    return Document(
+        title=one_line(_first(channel, f"{ns}title"), MAX_TITLE, True),
+        site=site,
+        articles=tuple(cleaned(_item(item, ns), site or url) for item in items[:MAX_ARTICLES]),
+        ttl_s=max(_ttl(_first(channel, f"{ns}ttl")), _period(channel)),
+        lang=one_line(_first(channel, f"{ns}language", f"{_DC}language"), MAX_NAME, False)[:35],
+    )
+
+
+def _item(item: Element, ns: str) -> Raw:
+    guid = item.find(f"{ns}guid")
+    permalink = _text(guid).strip() if guid is not None and guid.get("isPermaLink", "true").lower() == "true" else ""
+    return Raw(
+        guid=_text(guid).strip() or item.get(f"{_RDF}about", ""),
+        link=_first(item, f"{ns}link") or _atom_link(item) or (permalink if "://" in permalink else ""),
+        title=_first(item, f"{ns}title", f"{_DC}title", f"{_MEDIA}title"),
+        text=_first(item, f"{_CONTENT}encoded", f"{ns}description", f"{_DC}description", f"{_ITUNES}summary")
+        or _first(item, f".//{_MEDIA}description"),
+        author=_first(item, f"{_DC}creator", f"{ns}author", f"{_ITUNES}author", f"{_ATOM}author/{_ATOM}name"),
+        published=_first(
+            item, f"{ns}pubDate", f"{_DC}date", f"{_DCTERMS}created", f"{_ATOM}published", f"{_ATOM}updated"
+        ),
+        tags=[_text(one) for name in (f"{ns}category", f"{_DC}subject") for one in item.iterfind(name)],
+    )
+
+
+def _ttl(minutes: str) -> float:
+    return float(minutes) * 60 if minutes.isascii() and minutes.isdigit() and len(minutes) < 9 else 0.0
+
+
+def _period(channel: Element) -> float:
+    """What the syndication module says: so many updates a period."""
+    seconds = _PERIODS.get(_first(channel, f"{_SY}updatePeriod").lower(), 0.0)
+    often = _first(channel, f"{_SY}updateFrequency")
+    return seconds / max(1, int(often) if often.isascii() and often.isdigit() and len(often) < 6 else 1)
+
+
+def _atom(feed: Element, url: str) -> Document:
+    site = web_link(_atom_link(feed), _base(feed, url))
+    base = _base(feed, site or url)
+    entries = feed.findall(f"{_ATOM}entry")[:MAX_ARTICLES]
+    return Document(
+        title=_cleaned_title(feed),
+        site=site,
+        articles=tuple(cleaned(_entry(entry), _base(entry, base)) for entry in entries),
+        ttl_s=_period(feed),
+        lang=feed.get(f"{_XML}lang", "")[:35],
+    )
+
+
+def _base(element: Element, url: str) -> str:
+    return web_link(element.get(f"{_XML}base", ""), url) or url
+
+
+def _cleaned_title(feed: Element) -> str:
+    title, is_html = _construct(feed.find(f"{_ATOM}title"))
+    return one_line(title, MAX_TITLE, is_html)
+
+
+def _entry(entry: Element) -> Raw:
+    title, title_is_html = _construct(entry.find(f"{_ATOM}title"))
+    text, is_html = _told(entry)
+    return Raw(
+        guid=_first(entry, f"{_ATOM}id"),
+        link=_atom_link(entry),
+        title=title or _first(entry, f"{_MEDIA}title"),
+        text=text,
+        author=_first(entry, f"{_ATOM}author/{_ATOM}name", f"{_DC}creator"),
+        published=_first(entry, f"{_ATOM}published", f"{_ATOM}updated", f"{_DC}date"),
+        tags=[one.get("label") or one.get("term") or "" for one in entry.iterfind(f"{_ATOM}category")],
+        is_html=is_html,
+        title_is_html=title_is_html,
+    )
+
+
+def _told(entry: Element) -> tuple[str, bool]:
+    """What the entry says: its content, its summary, or what a video says of itself."""
+    for name in ("content", "summary"):
+        text, is_html = _construct(entry.find(f"{_ATOM}{name}"))
+        if text:
+            return text, is_html
+    return _first(entry, f".//{_MEDIA}description"), False
+
+
+def _construct(element: Element | None) -> tuple[str, bool]:
+    """The text of one of Atom's texts, and whether it is HTML."""
+    if element is None:
+        return "", False
+    kind = element.get("type", "text").lower()
+    if kind in ("xhtml", "application/xhtml+xml"):
+        return ElementTree.tostring(element, "unicode").replace("html:", ""), True
+    return _text(element).strip(), "html" in kind
+
+
+def _atom_link(element: Element) -> str:
+    links = {one.get("rel", "alternate"): one.get("href", "") for one in reversed(element.findall(f"{_ATOM}link"))}
+    return links.get("alternate", "")

@@ -1,0 +1,1 @@
+"""Handing matches on: as documents for feed readers."""

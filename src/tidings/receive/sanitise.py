@@ -1,0 +1,112 @@
+"""Everything that came from outside passes here before it is stored: plain text, HTML, links.
+
+What is stored as text is *text*: ``<b>`` in it are three characters, and whoever writes it into HTML or XML escapes it.
+Cleaning changes no word a subscription could ask for, and cleaning again changes nothing.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
+
+import nh3
+
+MAX_HTML, MAX_TAGS = 1_000_000, 10_000
+"""What is looked at of one document: the parser's time grows with the square of the tags that are open."""
+MAX_LINK = 4_096
+
+_NEW_LINES = re.compile("\r\n?|[\x85\u2028\u2029]")
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_NO_CHARACTERS = re.compile(  # halves of surrogate pairs, and what Unicode promises never to assign
+    "[\ud800-\udfff\ufdd0-\ufdef"
+    + "".join(chr(plane << 16 | end) for plane in range(17) for end in (0xFFFE, 0xFFFF))
+    + "]"
+)
+_DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069]")  # left open, they turn round the text that follows ours
+
+_BLOCKS = frozenset(
+    "address article aside blockquote br caption dd div dl dt figcaption figure footer h1 h2 h3 h4 h5 h6 header hr li "
+    "main nav ol option p pre section summary table tbody td tfoot th thead tr ul".split()
+)
+_PHRASES = frozenset("a abbr b cite code del em i img ins kbd mark q s small span strong sub sup u var".split())
+_DROPPED_WHOLE = frozenset({"script", "style", "template", "noscript", "iframe", "object", "svg", "math", "title"})
+_ATTRIBUTES = {"a": {"href", "title"}, "img": {"src", "alt", "title", "width", "height"}, "td": {"colspan", "rowspan"}}
+_LINKING = frozenset({"href", "src"})
+_TAG = re.compile(r"</?[a-z][a-z0-9]*>")
+_SPACES, _EMPTY_LINES = re.compile(r"[ \t\xa0]+"), re.compile(r" ?\n[ \n]*")
+
+_WEB = frozenset({"http", "https"})
+_AROUND_LINKS = "".join(map(chr, range(0x21)))
+_IN_LINKS = re.compile("[\t\n\r]")  # browsers leave them out wherever they stand
+_NO_HOST = re.compile('[\x00-\x20"#%/<>?@\\\\^`{|}\x7f-\xa0\ufffd]')
+_SAFE = "%/:?#[]@!$&'()*+,;=~"
+
+
+def clean_text(text: str, longest: int | None = None) -> str:
+    """Plain text without what nobody can see and no document may hold; cut to `longest` characters, the last a “…”."""
+    if longest is not None and len(text) > longest:
+        text = text[: longest - 1] + "…"
+    if text.replace("\n", " ").replace("\t", " ").isprintable():  # one quick look is all that most texts need
+        return text
+    text = _NEW_LINES.sub("\n", text)
+    text = _CONTROLS.sub(" ", text)
+    return _DIRECTIONS.sub("", _NO_CHARACTERS.sub("\ufffd", text))
+
+
+def clean_html(document: str) -> str:
+    """The HTML with nothing in it that runs, loads a frame, styles or submits; its links go to the web or nowhere."""
+    return nh3.clean(
+        _bounded(document),
+        tags=set(_BLOCKS | _PHRASES),
+        clean_content_tags=set(_DROPPED_WHOLE),
+        attributes=_ATTRIBUTES,
+        attribute_filter=_web_links_only,
+        url_schemes=set(_WEB),
+        link_rel="noopener noreferrer nofollow",
+    )
+
+
+def _bounded(document: str) -> str:
+    pieces = clean_text(document[:MAX_HTML]).split("<", MAX_TAGS + 1)
+    return "<".join(pieces[: MAX_TAGS + 1])
+
+
+def _web_links_only(tag: str, attribute: str, value: str) -> str | None:
+    return clean_link(value) if attribute in _LINKING else value
+
+
+def text_of_html(document: str) -> str:
+    """The text a reader of the HTML sees, a line a block; entities are decoded, so the result is no HTML."""
+    bare = nh3.clean(
+        _bounded(document),
+        tags=set(_BLOCKS),
+        clean_content_tags=set(_DROPPED_WHOLE),
+        attributes={},
+        link_rel=None,
+    )
+    text = clean_text(html.unescape(_TAG.sub("\n", bare)))
+    return _EMPTY_LINES.sub("\n", _SPACES.sub(" ", text)).strip()
+
+
+def clean_link(link: str) -> str | None:
+    """A link to the web as a browser would follow it, without name and password; None for any other."""
+    bare = _NO_CHARACTERS.sub("\ufffd", _IN_LINKS.sub("", link.strip(_AROUND_LINKS)).replace("\\", "/"))
+    try:
+        parts = urlsplit(bare)
+        host = _host(parts)
+    except ValueError:
+        return None
+    if parts.scheme not in _WEB or host is None or len(bare) > MAX_LINK:
+        return None
+    path, query, fragment = (quote(part, _SAFE) for part in parts[2:])
+    return urlunsplit((parts.scheme, host, path or "/", query, fragment))
+
+
+def _host(parts: SplitResult) -> str | None:
+    """The host in small letters, and the port; None if there is none, ValueError if it is malformed."""
+    name = parts.hostname
+    if not name or _NO_HOST.search(name) or clean_text(name) != name:
+        return None
+    shown = f"[{name}]" if ":" in name else name
+    return shown if parts.port is None else f"{shown}:{parts.port}"

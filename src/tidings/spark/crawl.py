@@ -1,0 +1,100 @@
+"""One round of a crawl on Spark: due feeds as a DataFrame, shared out over crawlers, each visiting many at once.
+
+All feeds of a host are one crawler's, so that its politeness to hosts is everybody's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from hashlib import blake2b
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from tidings.crawl.child import Parser
+from tidings.crawl.crawler import Crawler, Manners
+from tidings.crawl.decide import Asked, Memory, Outcome
+from tidings.crawl.identity import unpacked
+from tidings.outgoing.urls import host_of
+from tidings.spark.blobs import Batches, Stage
+from tidings.store.feeds import DueFeed, Visited
+
+ShareOut = Callable[[Sequence[str], int], Sequence[int]]
+"""From the hosts of feeds and the number of crawlers, the crawler of each feed; equal hosts have equal crawlers."""
+
+_FIELDS = "outcome string"
+_A_BATCH = 500
+_parser: Parser | None = None  # of a Python worker: it serves many tasks, and ends with it
+
+
+def by_name(hosts: Sequence[str], crawlers: int) -> list[int]:
+    """Hosts shared out by a hash of their names."""
+    return [int.from_bytes(blake2b(host.encode(), digest_size=8).digest(), "big") % crawlers for host in hosts]
+
+
+def crawl_round(
+    spark: SparkSession,
+    feeds: Sequence[DueFeed],
+    known: Mapping[int, str],
+    manners: Manners,
+    crawlers: int,
+    share_out: ShareOut = by_name,
+) -> list[Outcome]:
+    """Visit all of them; what each visit led to."""
+    table = pa.table(
+        {
+            "crawler": pa.array(share_out([host_of(one.url) for one in feeds], crawlers), pa.int32()),
+            "feed": pa.array([one.id for one in feeds], pa.int64()),
+            "url": pa.array([one.url for one in feeds], pa.string()),
+            "visit": pa.array([one.visit for one in feeds], pa.string()),
+            "known": pa.array([known.get(one.id, "[]") for one in feeds], pa.string()),
+        }
+    )
+    due = spark.createDataFrame(table).repartitionById(crawlers, "crawler")
+    outcomes = due.mapInArrow(visiting(manners), _FIELDS).toArrow()
+    return [outcome_of(text) for text in outcomes["outcome"].to_pylist()]
+
+
+def visiting(manners: Manners) -> Stage:
+    """The stage: feeds in, outcomes out."""
+
+    def visit(batches: Batches) -> Batches:
+        asked = [asked_of(row) for batch in batches for row in batch.to_pylist()]
+        for some in _in_pieces(visit_all(asked, manners)):
+            yield pa.record_batch({"outcome": pa.array(some, pa.string())})
+
+    return visit
+
+
+def visit_all(asked: Iterable[Asked], manners: Manners) -> list[Outcome]:
+    """Visit them in this process, parsing in its child."""
+    global _parser
+    _parser = _parser or Parser()
+    crawler = Crawler(manners, _parser)
+
+    async def collected() -> list[Outcome]:
+        return [one async for one in crawler.visit_all(asked)]
+
+    return asyncio.run(collected())
+
+
+def _in_pieces(outcomes: Iterable[Outcome]) -> Iterator[list[str]]:
+    texts = [json.dumps(asdict(one)) for one in outcomes]
+    for start in range(0, len(texts), _A_BATCH):
+        yield texts[start : start + _A_BATCH]
+
+
+def asked_of(row: Mapping[str, object]) -> Asked:
+    """A feed as it came over the wire."""
+    return Asked(
+        int(str(row["feed"])), str(row["url"]), Memory.from_json(str(row["visit"])), unpacked(str(row["known"]))
+    )
+
+
+def outcome_of(text: str) -> Outcome:
+    """An outcome as it came back."""
+    found = json.loads(text)
+    return Outcome(**{**found, "visited": Visited(**found["visited"])})

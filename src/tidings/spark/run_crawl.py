@@ -1,0 +1,62 @@
+"""`tidings crawl`: the rounds of a crawl, each a job on Spark, until it is told to stop."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tidings.crawl.crawler import Manners
+from tidings.crawl.decide import Outcome
+from tidings.spark.crawl import ShareOut, by_name, crawl_round
+from tidings.spark.rounds import Rounds, Say, Tally
+from tidings.spark.session import session
+from tidings.spark.stop import set_by_signals, stopped_afterwards
+from tidings.store import DueFeed, open_store
+
+_SETTINGS = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlRequest:
+    """What the command asks for."""
+
+    where: str
+    inbox: Path
+    manners: Manners = field(default_factory=Manners)
+    crawlers: int | None = None
+    master: str | None = None
+    once: bool = False
+    share_out: ShareOut = by_name
+
+
+def run_crawl(request: CrawlRequest, say: Say) -> Tally:
+    """Run until told to stop (SIGINT, SIGTERM) or, with `once`, until all that is due was visited."""
+    stop = threading.Event()
+    with ExitStack() as stack:
+        store = stack.enter_context(open_store(request.where))
+        stack.enter_context(store.hold_crawler())
+        stack.enter_context(set_by_signals(stop))
+        spark = stack.enter_context(_started(request.master))
+        say(f"crawling {sum(1 for _ in store.feeds()):,} feeds; new articles go to {request.inbox}. Ctrl-C stops.")
+        crawlers = request.crawlers or spark.sparkContext.defaultParallelism
+
+        def visit(feeds: Sequence[DueFeed], known: Mapping[int, str]) -> list[Outcome]:
+            return crawl_round(spark, feeds, known, request.manners, crawlers, request.share_out)
+
+        return Rounds(store, request.inbox, request.manners.politeness, visit, say).run(stop, request.once)
+
+
+@contextmanager
+def _started(master: str | None) -> Iterator[SparkSession]:
+    asked = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    spark = session(master, _SETTINGS)
+    with stopped_afterwards(spark):
+        for number, handler in asked.items():  # Spark and `stopped_afterwards` put theirs
+            signal.signal(number, handler)
+        yield spark

@@ -1,0 +1,1 @@
+"""The API, the feeds, the live streams and the page: the only room that imports FastAPI."""

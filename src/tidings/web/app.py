@@ -1,0 +1,50 @@
+"""The application: all routes, one way to refuse, one edge around it."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, FastAPI
+from starlette.types import ASGIApp
+
+from tidings import __version__
+from tidings.web import feeds, live, opml, page, posts, reading, shapes, subscriptions, webhooks
+from tidings.web.edge import Edge
+from tidings.web.problems import answer_problems, documented
+from tidings.web.service import Here, Owner, Service
+
+_ABOUT = """Standing queries over a firehose of posts. Subscribe, publish, add feeds; read what matches as pages, as a
+feed, or live. All of `/api` needs a token (`Authorization: Bearer TOKEN`); `/read` needs none but the secret address.
+
+Whatever is not yours does not exist: another owner's things are answered as those that never were, with 404."""
+
+_me = APIRouter(prefix="/api", tags=["owner"], responses=documented(401))
+
+
+@_me.get("/me")
+def me(owner: Owner, here: Here) -> shapes.Me:
+    """Who you are, what you have and what you may have."""
+    return shapes.Me.of(here.reading.accounts.account(owner), sum(1 for _ in here.reading.feeds(owner)))
+
+
+def application(service: Service) -> ASGIApp:
+    """The app for a service; who runs it keeps the service's pulse beating."""
+    return Edge(described(service))
+
+
+def described(service: Service) -> FastAPI:
+    """The app without its edge, which knows its own description."""
+    app = FastAPI(title="Tidings", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None)
+    app.state.service = service
+    rooms = (
+        reading,
+        subscriptions,
+        posts,
+        feeds,
+        opml,
+        webhooks,
+        live,
+        page,
+    )  # what is asked for most is looked at first
+    for router in (*(room.router for room in rooms), _me):
+        app.include_router(router)
+    answer_problems(app)
+    return app

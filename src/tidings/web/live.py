@@ -1,0 +1,129 @@
+"""Matches as they are stored, as server-sent events. The id of an event is its cursor, so a reader that was cut off
+goes on where it was: browsers send `Last-Event-ID` by themselves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.concurrency import run_in_threadpool
+
+from tidings.errors import UnknownSubscription
+from tidings.store.records import StoredMatch
+from tidings.web import shapes
+from tidings.web.problems import Refused, documented, missing
+from tidings.web.reading import Secret
+from tidings.web.service import Here, Owner, Service
+from tidings.web.shapes import Identity
+
+_PAGE = 100
+_PATIENCE_S = 15.0  # then it is looked whether the reader may still listen
+_AT_ONCE, _ALTOGETHER = 20, 2_000  # live readers of one subscription, and of all
+_RETRY_MS = 2_000
+_CURSOR = re.compile("[0-9]{1,18}")
+_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Robots-Tag": "noindex"}
+
+LastEventId = Annotated[
+    str | None, Header(max_length=100, description="The id of the last event that was seen; those after it follow.")
+]
+Last = Annotated[int, Query(ge=0, le=1_000, description="Without Last-Event-ID: begin with so many that are there.")]
+
+router = APIRouter(tags=["live"])
+_EVENTS: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Events named `match`."}
+}
+
+
+@router.get(
+    "/api/subscriptions/{id}/live",
+    responses={**_EVENTS, **documented(401, 404, 422, 429)},
+    response_class=EventSourceResponse,
+)
+async def live(
+    id: Identity, owner: Owner, here: Here, last: Last = 0, last_event_id: LastEventId = None
+) -> EventSourceResponse:
+    """Its matches as they come."""
+    here.reading.subscription(id, owner)
+    return _events(here, id, last_event_id, last, lambda: _owned(here, id, owner))
+
+
+@router.get(
+    "/read/{secret}/live", responses={**_EVENTS, **documented(404, 422, 429)}, response_class=EventSourceResponse
+)
+async def live_by_address(
+    secret: Secret, here: Here, last: Last = 0, last_event_id: LastEventId = None
+) -> EventSourceResponse:
+    """The matches as they come, for who knows the address."""
+    found = here.reading.addresses.find(secret)
+    if found is None:
+        raise missing("feed")
+    return _events(here, found.subscription, last_event_id, last, lambda: here.reading.addresses.find(secret) == found)
+
+
+def _owned(here: Service, subscription: int, owner: str) -> bool:
+    try:
+        here.reading.subscription(subscription, owner)
+    except UnknownSubscription:
+        return False
+    return True
+
+
+def _events(
+    here: Service, subscription: int, last_event_id: str | None, last: int, is_allowed: Callable[[], bool]
+) -> EventSourceResponse:
+    if here.listening[subscription] >= _AT_ONCE:
+        raise Refused(429, f"{_AT_ONCE} readers listen to this subscription already; close one first.")
+    if here.listening.total() >= _ALTOGETHER:
+        raise Refused(429, "As many readers listen as this server can take; poll the feed instead, or try again later.")
+    events = _follow(here, subscription, _cursor(last_event_id), last, is_allowed)
+    return EventSourceResponse(_counted(here, events, subscription), headers=_HEADERS, ping=_PATIENCE_S)
+
+
+async def _counted(
+    here: Service, events: AsyncIterator[ServerSentEvent], subscription: int
+) -> AsyncIterator[ServerSentEvent]:
+    here.listening[subscription] += 1
+    try:
+        async for event in events:
+            yield event
+    finally:
+        here.listening[subscription] -= 1
+        if not here.listening[subscription]:
+            del here.listening[subscription]
+
+
+def _cursor(last_event_id: str | None) -> int | None:
+    """Where to go on; None if the reader begins, or says something that we never said."""
+    return int(last_event_id) if last_event_id and _CURSOR.fullmatch(last_event_id) else None
+
+
+async def _follow(
+    here: Service, subscription: int, cursor: int | None, last: int, is_allowed: Callable[[], bool]
+) -> AsyncIterator[ServerSentEvent]:
+    """From the cursor on, for as long as it may be listened to; a last event `gone` when it may no longer."""
+    try:
+        page = [] if cursor is not None else await run_in_threadpool(here.reading.latest, subscription, max(last, 1))
+        yield ServerSentEvent(comment="tidings", retry=_RETRY_MS)
+        if cursor is None:
+            cursor = page[-1].cursor if page else 0
+            for match in page if last else []:
+                yield _event(match)
+        while not here.pulse.is_over and is_allowed():
+            beats = here.pulse.beats
+            page = await run_in_threadpool(here.reading.matches, subscription, cursor, _PAGE)
+            for match in page:
+                yield _event(match)
+                cursor = match.cursor
+            if not page:
+                await here.pulse.beyond(beats, _PATIENCE_S)
+    except UnknownSubscription:
+        pass
+    if not here.pulse.is_over:
+        yield ServerSentEvent(event="gone", data="")
+
+
+def _event(match: StoredMatch) -> ServerSentEvent:
+    return ServerSentEvent(event="match", id=str(match.cursor), data=shapes.Match.of(match).model_dump_json())

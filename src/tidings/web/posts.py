@@ -1,0 +1,54 @@
+"""Publishing posts: acknowledged when they are durable, which is when they lie in the stream's inbox."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body
+
+from tidings.errors import InputError
+from tidings.receive.inbox import put
+from tidings.receive.sanitise import clean_link, clean_text
+from tidings.web import shapes
+from tidings.web.problems import documented
+from tidings.web.service import Here, Owner
+from tidings.web.shapes import NewPost
+
+_AT_ONCE = 1_000
+_IDENTITY_CHARACTERS = 32
+_TEXTS = ("text", "title", "author", "time", "lang")
+
+router = APIRouter(prefix="/api", tags=["posts"], responses=documented(401))
+_Many = Annotated[list[NewPost], Body(min_length=1, max_length=_AT_ONCE)]
+
+
+@router.post("/posts", status_code=202, responses=documented(413, 422, 429))
+def publish(posts: NewPost | _Many, owner: Owner, here: Here) -> shapes.Published:
+    """Publish one post, or a list of up to a thousand. Every subscription, whoever has it, sees every post."""
+    given = [_cleaned(post, owner) for post in (posts if isinstance(posts, list) else [posts])]
+    here.writing.accounts.publish(owner, len(given))
+    put(here.inbox, f"api-{uuid.uuid4().hex}", given)
+    return shapes.Published(accepted=len(given), ids=[post["id"] for post in given])
+
+
+def _cleaned(post: NewPost, owner: str) -> dict[str, Any]:
+    """As it is stored: text without what is no text, links to the web only, an id no other owner can take."""
+    cleaned = post.model_dump(exclude_none=True, exclude={"id", "tags", "link"})
+    cleaned |= {name: clean_text(cleaned[name]) for name in _TEXTS if name in cleaned}
+    if not cleaned["text"].strip():
+        raise InputError("text: there is none, so nothing can match; give the post a text.")
+    if post.link is not None and (link := clean_link(post.link)) is not None:
+        cleaned["link"] = link
+    if tags := [tag for tag in map(clean_text, post.tags) if tag.strip()]:
+        cleaned["tags"] = tags
+    return {"id": f"api:{owner}:{_identity(post, cleaned)}", **cleaned}
+
+
+def _identity(post: NewPost, cleaned: dict[str, Any]) -> str:
+    if post.id is not None:
+        return clean_text(str(post.id))
+    said = json.dumps(cleaned, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(said.encode()).hexdigest()[:_IDENTITY_CHARACTERS]

@@ -1,0 +1,101 @@
+"""Subscriptions: check a query, subscribe, list, show, delete; their matches page by page, and a new address."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from tidings.query.explain import explain
+from tidings.query.normal import Region as Box
+from tidings.query.parse import parse
+from tidings.query.region import region as checked_region
+from tidings.store.records import Region as Sides
+from tidings.store.records import Subscription as Stored
+from tidings.web import shapes
+from tidings.web.problems import documented
+from tidings.web.service import Here, Owner, Service
+from tidings.web.shapes import Above, Identity, Limit
+
+router = APIRouter(prefix="/api", tags=["subscriptions"], responses=documented(401))
+
+
+@router.post("/check", responses=documented(422))
+def check(wanted: shapes.Wanted, owner: Owner, here: Here) -> shapes.Checked:
+    """How a query is understood, and how many matches a day it would bring. Nothing is stored."""
+    region = _box(wanted.region)
+    told, estimate = explain(wanted.query, region), here.history.estimate(parse(wanted.query, region))
+    return shapes.Checked(
+        query=wanted.query,
+        ways=[shapes.Way(text=way.text, found_by=way.found_by) for way in told.conjunctions],
+        ignored=[
+            shapes.Ignored(piece=one.piece, start=one.start, end=one.end, reason=one.reason) for one in told.ignored
+        ],
+        matches_a_day=estimate.matches_a_day,
+        posts_a_day=estimate.posts_a_day,
+        history_hours=estimate.hours,
+        sampled_posts=estimate.sampled,
+    )
+
+
+@router.post("/subscriptions", status_code=201, responses=documented(422, 429))
+def subscribe(wanted: shapes.Wanted, owner: Owner, here: Here) -> shapes.Subscription:
+    """Subscribe: the stream finds its posts from the next batch on."""
+    box = _box(wanted.region)
+    parse(wanted.query, box)
+    number = here.writing.accounts.subscribe(owner, wanted.query, _sides(box))
+    return _shown(here, here.writing.subscription(number, owner))
+
+
+@router.get("/subscriptions", responses=documented(422))
+def subscriptions(owner: Owner, here: Here, after: Above = 0, limit: Limit = 100) -> shapes.Subscriptions:
+    """Yours, in the order in which they were made."""
+    page = here.reading.page(owner, after, limit + 1)
+    shown = [_shown(here, one) for one in page[:limit]]
+    return shapes.Subscriptions(subscriptions=shown, next=shown[-1].id if len(page) > limit else None)
+
+
+@router.get("/subscriptions/{id}", responses=documented(404, 422))
+def subscription(id: Identity, owner: Owner, here: Here) -> shapes.Subscription:
+    """One of yours."""
+    return _shown(here, here.reading.subscription(id, owner))
+
+
+@router.delete("/subscriptions/{id}", status_code=204, responses=documented(404, 422))
+def unsubscribe(id: Identity, owner: Owner, here: Here) -> None:
+    """Delete it, with its matches and its addresses."""
+    here.writing.unsubscribe(id, owner)
+
+
+@router.post("/subscriptions/{id}/address", responses=documented(404, 422))
+def renew(id: Identity, owner: Owner, here: Here) -> shapes.Subscription:
+    """Give it new addresses. The ones before lead nowhere from now on."""
+    here.writing.addresses.renew(id, owner)
+    return _shown(here, here.writing.subscription(id, owner))
+
+
+@router.get("/subscriptions/{id}/matches", responses=documented(404, 422))
+def matches(id: Identity, owner: Owner, here: Here, after: Above = 0, limit: Limit = 100) -> shapes.Matches:
+    """Its matches after a cursor, page by page."""
+    page = here.reading.matches(id, after, limit + 1, owner)
+    shown = [shapes.Match.of(one) for one in page[:limit]]
+    return shapes.Matches(matches=shown, cursor=shown[-1].cursor if shown else after, more=len(page) > limit)
+
+
+def _shown(here: Service, one: Stored) -> shapes.Subscription:
+    secret = here.reading.addresses.known(one.id) or here.writing.addresses.of(one.id, one.owner)
+    base = f"{here.public_url}/read/{secret}"
+    return shapes.Subscription(
+        id=one.id,
+        query=one.query,
+        region=one.region,
+        created_at=shapes.moment(one.created_at),
+        matches=here.reading.kept(one.id),
+        addresses=shapes.Addresses(rss=f"{base}/rss", atom=f"{base}/atom", json=f"{base}/json", live=f"{base}/live"),
+    )
+
+
+def _box(sides: Sides | None) -> Box | None:
+    return None if sides is None else checked_region(*sides)
+
+
+def _sides(box: Box | None) -> Sides | None:
+    return None if box is None else (box.west, box.south, box.east, box.north)

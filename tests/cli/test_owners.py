@@ -1,0 +1,128 @@
+"""`tidings owner` and the start and end of `tidings serve`."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from urllib.error import HTTPError
+
+import pytest
+from tests.cli.runs import TIDINGS, environment, several, tidings
+
+from tidings.store import open_store
+
+ALONE = ("--no-stream", "--no-crawl", "--no-hooks")
+
+
+def test_owners_are_made_listed_changed_and_removed(tmp_path):
+    made, again, wrong, quotas, listed, revoked, given, removed, gone = several(
+        [
+            ["owner", "add", "ann", "--subscriptions", "5", "--json"],
+            ["owner", "add", "ann"],
+            ["owner", "add", "Ann!"],
+            ["owner", "quotas", "ann", "--feeds", "7", "--json"],
+            ["owner", "list", "--json"],
+            ["owner", "revoke", "ann"],
+            ["owner", "token", "ann"],
+            ["owner", "remove", "ann"],
+            ["owner", "revoke", "ann"],
+        ],
+        tmp_path,
+    )
+    token = made.summary["token"]
+    assert (again.code, wrong.code, gone.code) == (2, 2, 2)
+    assert "already" in again.err
+    assert "cannot be an owner" in wrong.err
+    assert quotas.summary["quotas"] == {"subscriptions": 5, "feeds": 7, "posts_a_day": 100_000}
+    assert json.loads(listed.out)["tokens"] == 1
+    assert token not in listed.out
+    assert revoked.out == "1 token of ann revoked\n"
+    assert re.fullmatch(r"tidings_[\w-]{43}\n", given.out)
+    assert given.out.strip() != token
+    assert removed.code == 0
+    assert "no owner ann" in gone.err
+
+
+def test_a_removed_owner_takes_its_feeds_along(tmp_path):
+    with open_store(tmp_path) as store:
+        store.accounts.add("ann")
+        store.add_feed("https://e.org/rss", "ann")
+    assert tidings("owner", "remove", "ann", "--state", tmp_path).code == 0
+    with open_store(tmp_path) as store:
+        assert list(store.feeds()) == []
+
+
+@pytest.fixture
+def served(tmp_path):
+    """Starts `tidings serve` without its children; its process and what it printed first."""
+    running = []
+
+    def start(*options):
+        command = [*TIDINGS, "serve", "--state", str(tmp_path), "--bind", "127.0.0.1:0", *ALONE, *options]
+        process = subprocess.Popen(
+            command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+        )
+        running.append(process)
+        lines = [process.stdout.readline()]
+        if not lines[-1].startswith("open "):
+            lines.append(process.stdout.readline())
+        return process, lines
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def test_the_first_start_makes_an_owner_and_tells_its_token_once(served):
+    process, lines = served()
+    token = re.fullmatch(r"owner me, token (tidings_\S+) \(it is not shown again\)\n", lines[0])[1]
+    address = re.fullmatch(r"open (http://127\.0\.0\.1:\d+)/#token=(\S+)\n", lines[1])
+    assert address[2] == token
+    request = urllib.request.Request(f"{address[1]}/api/me", headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert json.load(answer)["name"] == "me"
+    with pytest.raises(HTTPError, match="401"):
+        urllib.request.urlopen(f"{address[1]}/api/me", timeout=10)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 0
+    _, again = served("--public-url", "https://tidings.example.org/")
+    assert again == ["open https://tidings.example.org/\n"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_also_while_somebody_listens(served, tmp_path, number):
+    process, lines = served()
+    with open_store(tmp_path) as store:
+        path = f"/read/{store.addresses.of(store.subscribe('storm', 'me'))}/live"
+    with urllib.request.urlopen(lines[1].split()[1].partition("/#")[0] + path, timeout=10) as live:
+        assert live.readline().startswith(b":")
+        began = time.monotonic()
+        process.send_signal(number)
+        assert process.wait(10) == 0
+        assert time.monotonic() - began < 5
+    assert "Traceback" not in process.stderr.read()
+
+
+def test_what_cannot_be_is_told_in_a_sentence(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        results = several(
+            [
+                ["serve", "--bind", f"127.0.0.1:{port}", *ALONE],
+                ["serve", "--bind", "8080", *ALONE],
+                ["serve", "--public-url", "example.org", *ALONE],
+                ["serve", "--allow", "nonsense", *ALONE],
+            ],
+            tmp_path,
+        )
+    assert [result.code for result in results] == [2] * 4, results
+    assert all(result.err.count("\n") == 1 for result in results), results
+    assert "Address already in use" in results[0].err

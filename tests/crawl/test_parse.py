@@ -1,0 +1,235 @@
+"""Documents become feeds: every format, every breakage readers cope with, and every real document there is."""
+
+from __future__ import annotations
+
+import zipfile
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.crawl.servers import item, rss
+from tests.data import shared
+
+from tidings.crawl import lenient, well_formed
+from tidings.crawl.article import Article, NotAFeed
+from tidings.crawl.discover import feeds_of
+from tidings.crawl.opml import Listed, read_opml, write_opml
+from tidings.crawl.parse import parse
+from tidings.crawl.raw import moment
+from tidings.errors import InputError
+
+URL = "https://a.example/dir/feed"
+NOON = 1_767_268_800.0  # 2026-01-01 12:00 UTC
+EXPECTED = Article("1", "https://a.example/x", "Tom & Jerry", "Bold words", "Ann", NOON, ("news",))
+ATOM = """<feed xmlns="http://www.w3.org/2005/Atom"><title>T</title><link href="https://a.example/"/>{}<entry><id>1</id>
+<title type="{}">Tom {} Jerry</title><link rel="enclosure" href="/no"/><link href="../x"/>
+<author><name>Ann</name></author><published>2026-01-01T13:00:00+01:00</published>
+<category term="news"/><content type="{}">{}</content></entry></feed>"""
+DOCUMENTS = {
+    "rss 2.0": """<rss version="2.0" xmlns:dc="http://purl.org/dc/elements/1.1/"><channel><title>T</title>
+<link>https://a.example/</link><item><guid isPermaLink="false">1</guid><link>/x</link><title>Tom &amp;amp; Jerry</title>
+<description>&lt;b&gt;Bold&lt;/b&gt; words</description><dc:creator>Ann</dc:creator><category>news</category>
+<pubDate>Thu, 01 Jan 2026 12:00:00 GMT</pubDate></item></channel></rss>""",
+    "rss 0.91 with its DTD": """<?xml version="1.0"?><!DOCTYPE rss PUBLIC "-//Netscape//DTD RSS 0.91//EN"
+"http://my.netscape.com/publish/formats/rss-0.91.dtd"><rss version="0.91"><channel><title>T</title>
+<link>https://a.example/</link>
+<item><guid isPermaLink="false">1</guid><title>Tom &amp; Jerry</title><link>https://a.example/x</link>
+<author>Ann</author><category>news</category><description>Bold words</description>
+<pubDate>Thu, 01 Jan 2026 12:00:00 +0000</pubDate></item></channel></rss>""",
+    "rss 1.0": """<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/"
+xmlns:dc="http://purl.org/dc/elements/1.1/"><channel rdf:about="c"><title>T</title><link>https://a.example/</link></channel>
+<item rdf:about="1"><title>Tom &amp; Jerry</title><link>https://a.example/x</link><description>Bold words</description>
+<dc:creator>Ann</dc:creator><dc:date>2026-01-01T12:00:00Z</dc:date><dc:subject>news</dc:subject></item></rdf:RDF>""",
+    "atom, html": ATOM.format("", "html", "&amp;amp;", "html", "&lt;b&gt;Bold&lt;/b&gt; words"),
+    "atom, text": ATOM.format("", "text", "&amp;", "text", "Bold words"),
+    "atom, xhtml": ATOM.format(
+        "", "text", "&amp;", "xhtml", '<div xmlns="http://www.w3.org/1999/xhtml"><b>Bold</b> words</div>'
+    ),
+    "json": """{"version": "https://jsonfeed.org/version/1.1", "title": "T",
+"home_page_url": "https://a.example/", "items": [{"id": 1, "url": "/x", "title": "Tom & Jerry",
+"content_html": "<b>Bold</b> words", "authors": [{"name": "Ann"}],
+"date_published": "2026-01-01T12:00:00Z", "tags": ["news", 7]}, "junk"]}""",
+}
+BROKEN = {
+    "an ampersand": DOCUMENTS["rss 2.0"].replace("&amp;amp;", "& "),
+    "an HTML entity": DOCUMENTS["rss 2.0"].replace("&amp;amp;", "&amp;amp;&nbsp;"),
+    "a cut": DOCUMENTS["rss 2.0"].replace("</item></channel></rss>", ""),
+    "blank lines first": "\n\n  " + DOCUMENTS["rss 1.0"].replace("<rdf:RDF", '<?xml version="1.0"?>\n<rdf:RDF', 1),
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_format_says_the_same(name):
+    found = parse(DOCUMENTS[name].encode(), "", URL)
+    assert (found.title, found.site, found.articles) == ("T", "https://a.example/", (EXPECTED,))
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_readers_forgive_is_forgiven(name):
+    (found,) = parse(BROKEN[name].encode(), "", URL).articles
+    assert (found.guid, found.link, found.text) == ("1", "https://a.example/x", "Bold words")
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "iso-8859-1", "windows-1252", "utf-16", "koi8-r", "shift_jis"])
+def test_every_encoding_is_read_whether_declared_in_the_document_or_by_the_server(charset):
+    word = {"koi8-r": "Привет", "shift_jis": "日本語"}.get(charset, "Crème brûlée")
+    document = rss(item("1", title=word)).decode()
+    declared = document.replace('"1.0"', f'"1.0" encoding="{charset}"', 1).encode(charset)
+    (found,) = parse(declared, "text/xml", URL).articles
+    assert found.title == word
+    if charset != "utf-16":
+        (found,) = parse(document.encode(charset), f"application/xml; charset={charset}", URL).articles
+        assert found.title == word
+
+
+def test_scripts_never_come_through():
+    evil = "&lt;script&gt;alert(1)&lt;/script&gt;ok&lt;img src=x onerror=alert(2)&gt;"
+    (found,) = parse(rss(f"<item><link>javascript:alert(3)</link><title>{evil}</title></item>"), "", URL).articles
+    assert (found.title, found.link) == ("ok", "")
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        (b"", "empty"),
+        (b"<html><body>hello</body></html>", "a page that points to no feed"),
+        (b'{"a": 1}', "no JSON Feed"),
+        (b"just text", "neither RSS nor Atom"),
+        (b"<opml><body/></opml>", "neither RSS nor Atom"),
+    ],
+)
+def test_what_is_no_feed_says_why(document, reason):
+    with pytest.raises(NotAFeed, match=reason):
+        parse(document, "", URL)
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["Thu, 01 Jan 2026 12:00:00 GMT", "Thu, 1 Jan 26 07:00:00 EST", "01 Jan 2026 12:00 +0000", "2026-01-01T12:00:00Z",
+     "2026-01-01 12:00:00", "2026-01-01T13:00:00.000+01:00"],
+)  # fmt: skip
+def test_dates_are_read_as_they_are_written(written):
+    assert moment(written) == NOON
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "",
+        "yesterday",
+        "0000-00-00",
+        "Mon, 01 Jan 0001 00:00:00 +0000",
+        "Thu, 01 Jan 1900 00:00:00 GMT",
+        "9999-12-31T00:00:00Z",
+    ],
+)
+def test_a_date_that_is_none_is_missing(written):
+    assert moment(written) is None
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn", "Co"]), min_size=1, max_size=30)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(TEXT, TEXT, TEXT, st.integers(1, 4_000_000_000)), max_size=5))
+def test_the_quick_reader_agrees_with_the_lenient_one(items):
+    from xml.sax.saxutils import escape
+
+    listed = [item(*(escape(part) for part in (guid, title)), date, escape(text)) for guid, title, text, date in items]
+    document = rss(*listed)
+    quick = well_formed.read(document, "", URL)
+    assert quick is not None
+    assert tuple(map(_mended, quick.articles)) == lenient.read(document, "", URL).articles
+
+
+def _mended(article):
+    """feedparser takes text that looks like UTF-8 encoded twice for just that."""
+
+    def mended(text):
+        try:
+            return text.encode("iso-8859-1").decode("utf-8")
+        except UnicodeError:
+            return text
+
+    return replace(article, **{name: mended(getattr(article, name)) for name in ("guid", "title", "text")})
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=300), st.sampled_from(sorted(DOCUMENTS)), st.integers(0, 2_000))
+def test_no_document_crashes_the_parser(junk, name, place):
+    document = DOCUMENTS[name].encode()
+    for one in (junk, document[:place] + junk + document[place:]):
+        with suppress(NotAFeed):
+            parse(one, "", URL)
+
+
+def real_documents():
+    with zipfile.ZipFile(shared("feeds.zip")) as archive:
+        for name in archive.namelist():
+            yield name, archive.read(name)
+
+
+def test_every_real_document_gives_articles():
+    for name, document in real_documents():
+        found = parse(document, "", URL)
+        assert found.articles, name
+        assert any(one.link or one.title or one.text for one in found.articles), name
+
+
+def test_on_real_documents_the_quick_reader_agrees_with_the_lenient_one():
+    """But for what it knows better: fractions of seconds, mail addresses of authors, and which text is meant."""
+    fields = {"guid": 1.0, "title": 1.0, "link": 0.99, "text": 0.97, "published_at": 0.999}
+    counted, agreed = 0, dict.fromkeys(fields, 0)
+    for _, document in real_documents():
+        quick = well_formed.read(document.lstrip(), "", URL)
+        if quick is not None and len(document) < 60_000:  # the lenient one is slow
+            slow = lenient.read(document, "", URL)
+            assert (quick.title, quick.lang, len(quick.articles)) == (slow.title, slow.lang, len(slow.articles))
+            for one, other in zip(map(_rounded, quick.articles), slow.articles, strict=True):
+                counted += 1
+                for field in fields:
+                    agreed[field] += getattr(one, field) == getattr(other, field)
+    assert counted > 1_000
+    assert {field: agreed[field] / counted >= share for field, share in fields.items()} == dict.fromkeys(fields, True)
+
+
+def _rounded(article):
+    at = article.published_at
+    return article if at is None else replace(article, published_at=float(int(at)))
+
+
+def test_a_page_lists_its_feeds_those_of_comments_last():
+    page = b"""<base href="https://b.example/x/"><link rel=alternate type=application/rss+xml title=Comments href=c>
+    <link REL="Alternate feed" TYPE="application/atom+xml; charset=utf-8" href="atom.xml"><link rel=stylesheet href=s>
+    <link rel=alternate type=text/html href=de><link rel=alternate type=application/feed+json href="javascript:1">"""
+    assert feeds_of(page, URL) == ("https://b.example/x/atom.xml", "https://b.example/x/c")
+
+
+def test_a_list_of_feeds_comes_back_as_it_was_written():
+    feeds = [
+        Listed("https://a.example/f?x=1&y=2", 'A "feed" <b>', "https://a.example/"),
+        Listed("http://b.example/", "B"),
+    ]
+    assert read_opml(write_opml(feeds)) == feeds
+
+
+def test_folders_of_a_list_are_looked_through():
+    document = b"""<opml version="1.0"><body><outline text="News"><outline text="A" xmlUrl="http://a.example/"/>
+    <outline title="B" XMLURL=" http://b.example/ "/><outline text="again" xmlUrl="http://a.example/"/></outline></body></opml>"""
+    assert [one[:2] for one in read_opml(document)] == [("http://a.example/", "A"), ("http://b.example/", "B")]
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        (b"", "no XML"),
+        (b"<rss/>", "should be OPML"),
+        (b'<!DOCTYPE o [<!ENTITY a "b">]><opml>&a;</opml>', "declares entities"),
+        (b'<!DOCTYPE o [<!ENTITY a SYSTEM "file:///etc/passwd">]><opml>&a;</opml>', "declares entities"),
+    ],
+)
+def test_a_list_that_is_none_is_refused_in_one_sentence(document, reason):
+    with pytest.raises(InputError, match=reason):
+        read_opml(document)
