@@ -79,7 +79,7 @@ CASES = {
     "a picture": (answer(body=b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20), "neither RSS nor Atom"),
     "no JSON": (answer(body=b'{"version": "https://jsonfeed.org/version/1"'), "is none"),
     "deep JSON": (answer(body=b'{"items":' + b"[" * 100_000), "is none"),
-    "deep XML": (answer(body=b"<rss><channel>" + b"<a>" * 200_000), "broken before its first article"),
+    "deep XML": (answer(body=b"<rss><channel>" + b"<a>" * 10_000), "broken before its first article"),
 }
 
 
@@ -127,11 +127,10 @@ def test_a_child_that_hangs_is_killed_and_the_next_document_is_read():
     parser.close()
 
 
-def test_a_document_that_needs_too_much_memory_costs_the_child_and_nothing_else(monkeypatch):
-    monkeypatch.setattr("tidings.crawl.child._MEMORY_BYTES", 1 << 30)
+def test_a_document_that_needs_too_much_memory_costs_the_child_and_nothing_else():
     parser = Parser()
     with pytest.raises(NotAFeed):
-        parser.parse(b"[" + b"[]," * 60_000_000 + b"[]]", "", "https://a.example/")
+        parser.parse(b"[" + b"[]," * 20_000_000 + b"[]]", "", "https://a.example/")
     assert len(parser.parse(GOOD, "", "https://a.example/").articles) == 1
     parser.close()
 

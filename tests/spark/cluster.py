@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -39,8 +39,8 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def standalone(folder: Path, workers: int = 2) -> Iterator[str]:
-    """The URL of a running cluster. Every process of it is gone afterwards, executors too, whatever happened."""
+def standalone(folder: Path, workers: int = 2, sites: Sequence[str] = ()) -> Iterator[str]:
+    """The URL of a running cluster; its workers may have sites. All of it is gone afterwards, executors too."""
     (folder / "tmp").mkdir(parents=True)
     with ExitStack() as stack:
         options = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
@@ -48,19 +48,25 @@ def standalone(folder: Path, workers: int = 2) -> Iterator[str]:
         url = _until(master, folder / "master.log", _MASTER_URL)
         for number in range(workers):
             own = ["--cores", str(CORES), "--memory", MEMORY, "--work-dir", str(folder / f"work-{number}"), url]
-            stack.enter_context(_process(folder, f"worker-{number}", "worker.Worker", *options, *own))
+            site = {"TIDINGS_SITE": sites[number]} if sites else {}
+            stack.enter_context(_process(folder, f"worker-{number}", "worker.Worker", *options, *own, **site))
         for number in range(workers):
             _until(master, folder / f"worker-{number}.log", re.compile(f"({_REGISTERED})"))
         yield url
 
 
 @contextmanager
-def _process(folder: Path, name: str, what: str, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+def _process(folder: Path, name: str, what: str, *options: str, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
     """A process in a group of its own, which is ended as a whole."""
     command = [str(_SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{what}", *options]
     with (folder / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(
-            command, env=environment(folder), stdout=log, stderr=log, cwd=folder, start_new_session=True
+            command,
+            env={**environment(folder), **variables},
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            start_new_session=True,
         )
     try:
         yield process

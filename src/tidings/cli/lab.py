@@ -1,4 +1,4 @@
-"""`tidings lab list`, `run` and `report`: the experiments of S³-TM, run again and judged."""
+"""`tidings lab list`, `run` and `report`: the experiments of the papers, run again and judged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rich.table import Table
 from tidings.cli.screen import error_screen, screen
 from tidings.errors import InputError
 
-app = typer.Typer(help="Run the experiments of S³-TM again: list them, run them, write the report.")
+app = typer.Typer(help="Run the experiments of the papers again: list them, run them, write the report.")
 
 RUN_HELP = (
     "Run an experiment, or all of them, and keep every row it measures as JSON.\n\n"

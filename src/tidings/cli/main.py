@@ -30,6 +30,7 @@ from tidings.cli import (
     matches,
     owners,
     plan,
+    provision,
     related,
     serve,
     status,
@@ -58,6 +59,7 @@ app.command(
 )(explain.explain)
 app.add_typer(plan.app, name="plan")
 app.add_typer(lab.app, name="lab")
+app.command(name="provision", help=provision.HELP, epilog=provision.EXAMPLES)(provision.provision)
 app.command(name="correlate", help=correlate.HELP, epilog=correlate.EXAMPLES)(correlate.correlate)
 app.command(name="trends", help=trends.HELP, epilog=trends.EXAMPLES)(trends.trends)
 app.command(name="related", help=related.HELP, epilog=related.EXAMPLES)(related.related)

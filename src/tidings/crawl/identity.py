@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from tidings.crawl.article import Article
 
-MAX_KNOWN = 5_000  # articles remembered that are no longer in the document; some feeds bring old ones back
+MAX_KNOWN = 1_000  # articles remembered that are no longer in the document; some feeds bring old ones back
 MAX_KEYS = 12  # of one article
 _TRACKING = ("utm_", "fbclid", "gclid", "mc_cid", "mc_eid", "cmpid")
 _KINDS = ("g", "l", "n", "d", "t", "x")  # in order of strength: see `_evidence`

@@ -25,13 +25,13 @@ def read(document: bytes, content_type: str, url: str) -> Document:
         raise NotAFeed(f"it is neither RSS nor Atom nor a JSON Feed{_trouble(found)}")
     if not found.entries and found.bozo:
         raise NotAFeed(f"it is broken before its first article{_trouble(found)}")
-    site = web_link(found.feed.get("link", ""), url)
+    site = web_link(_text(found.feed, "link"), url)
     return Document(
-        title=one_line(found.feed.get("title", ""), MAX_TITLE, _is_html(found.feed.get("title_detail"))),
+        title=one_line(_text(found.feed, "title"), MAX_TITLE, _is_html(found.feed.get("title_detail"))),
         site=site,
         articles=tuple(cleaned(_raw(entry), site or url) for entry in found.entries[:MAX_ARTICLES]),
-        ttl_s=_ttl(str(found.feed.get("ttl", ""))),
-        lang=str(found.feed.get("language", ""))[:35],
+        ttl_s=_ttl(_text(found.feed, "ttl")),
+        lang=_text(found.feed, "language")[:35],
     )
 
 
@@ -44,15 +44,19 @@ def _is_html(detail: Any) -> bool:
     return detail is None or detail.get("type") != _PLAIN or "<" not in detail.get("value", "")
 
 
+def _text(found: Any, name: str) -> str:
+    return str(found.get(name) or "")
+
+
 def _raw(entry: Any) -> Raw:
     told = (entry.get("content") or [entry.get("summary_detail") or {}])[0]
-    date = entry.get("published_parsed") or entry.get("updated_parsed")
+    date = entry.get("published_parsed" if "published_parsed" in entry else "updated_parsed")
     return Raw(
-        guid=entry.get("id", ""),
-        link=entry.get("link", ""),
-        title=entry.get("title", ""),
-        text=told.get("value") or entry.get("summary", ""),
-        author=entry.get("author", ""),
+        guid=_text(entry, "id"),
+        link=_text(entry, "link"),
+        title=_text(entry, "title"),
+        text=told.get("value") or _text(entry, "summary"),
+        author=_text(entry, "author"),
         published_at=_seconds(date),
         tags=[str(tag.get("label") or tag.get("term") or "") for tag in entry.get("tags", [])],
     )

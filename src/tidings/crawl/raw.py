@@ -15,6 +15,7 @@ from tidings.receive.sanitise import clean_link, clean_text, text_of_html
 _MARKUP = re.compile(r"[<&]")
 _BLANKS = re.compile(r"\s+")
 _MAIL = re.compile(r"\S+@\S+ \((.+)\)")  # how RSS writes authors: mail (name)
+_ZERO_YEAR = re.compile(r"(?:^|\s)0\d{3}(?=[\s-])")  # how some write that there is no date; to Python it is 2000 or so
 _EARLIEST, _LATEST = 0.0, 4_102_444_800.0  # 1970 to 2100: other dates are mistakes
 
 
@@ -77,6 +78,8 @@ def _tags(tags: Iterable[str]) -> tuple[str, ...]:
 def moment(written: str) -> float | None:
     """A date of RSS (RFC 822) or Atom (ISO 8601) in seconds since 1970, UTC where no zone is told; else None."""
     text = written.strip()
+    if _ZERO_YEAR.search(text):
+        return None
     for read in (datetime.fromisoformat, parsedate_to_datetime) if text[:4].isdigit() else (parsedate_to_datetime,):
         try:
             found = read(text)

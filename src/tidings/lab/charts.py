@@ -31,6 +31,17 @@ _LOOKS: Mapping[str, tuple[str, str]] = {
     "fresh": ("#2f9e44", "^"),
     "oracle": ("#adb5bd", "^"),
     "off": ("#343a40", ""),
+    "best": ("#0b7285", "o"),
+    "replicated": ("#7048e8", "D"),
+    "partitioned": ("#2f9e44", "^"),
+    "broadcast": ("#e8590c", "s"),
+    "the talk": ("#343a40", "x"),
+    "Tidings": ("#0b7285", "o"),
+    "Tidings, broadcast": ("#e8590c", "s"),
+    "near": ("#0b7285", "o"),
+    "near, exact": ("#2f9e44", "^"),
+    "scheduler": ("#0b7285", "o"),
+    "fixed": ("#343a40", "x"),
     "measured": ("#0b7285", "o"),
     "fitted": ("#343a40", ""),
 }
@@ -52,6 +63,7 @@ _LABELS: Mapping[str, str] = {
     "delay": "seconds a post waits",
     "words": "distinct words a matcher holds",
     "ns": "ns a post",
+    "nodes": "machines",
 }
 
 
@@ -84,6 +96,9 @@ def _chosen(panel: Mapping[str, Any], rows: Rows) -> list[Row]:
 
 def draw_panel(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
     """One chart: the mean of each series at each place, with the standard deviation where there are several rows."""
+    if panel.get("bars"):
+        _bars(axes, panel, rows)
+        return
     names = [value for ((_, value),) in points(rows, [panel["series"]])] if "series" in panel else [""]
     order = {name: place for place, name in enumerate(_LOOKS)}
     for number, name in enumerate(sorted(names, key=lambda one: order.get(str(one), 99))):
@@ -104,6 +119,20 @@ def draw_panel(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
     axes.set_xlabel(panel.get("xlabel", _LABELS.get(panel["x"], panel["x"])))
     axes.set_title(panel.get("title", ""), loc="left", fontsize=11)
     axes.tick_params(color=QUIET)
+
+
+def _bars(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
+    """A bar for each value of x, in the order of the rows, with its height above it."""
+    names = list(dict.fromkeys(row[panel["x"]] for row in rows))
+    heights = [float(np.mean([row[panel["y"]] for row in matching(rows, {panel["x"]: name})])) for name in names]
+    drawn = axes.bar([str(name) for name in names], heights, color=_OTHERS[0], width=0.6)
+    axes.bar_label(drawn, [f"{height:.3g}" for height in heights], padding=2, fontsize=9)
+    if panel.get("yscale") == "log":
+        axes.set_yscale("log")
+    axes.margins(y=0.15)
+    axes.set_ylabel(panel.get("ylabel", _LABELS.get(panel["y"], panel["y"])))
+    axes.set_title(panel.get("title", ""), loc="left", fontsize=11)
+    axes.tick_params(axis="x", color=QUIET, labelrotation=20 if len(names) > 4 else 0)
 
 
 def _line(panel: Mapping[str, Any], mine: Rows, all_rows: Rows) -> tuple[list[float], list[float], list[float]]:

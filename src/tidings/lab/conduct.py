@@ -49,12 +49,18 @@ def conduct(
     total, start = measurement.steps(parameters), time.monotonic()
     tell("reading posts", 0, total)
     posts = load_posts(parameters.get("posts"), seed)
-    made["data"] = posts.described()
+    made["data"] = _data(measurement, posts, parameters, seed)
     for done, (told, rows) in enumerate(measurement.measure(posts, parameters, seed), 1):
         made["rows"] += rows
         tell(told, done, total)
     made["seconds"] = round(time.monotonic() - start, 1)
     return _save(made, folder), made
+
+
+def _data(measurement: Measurement, posts: Posts, parameters: Parameters, seed: int) -> dict[str, object]:
+    """What was measured with: posts, unless the measurement tells of something else."""
+    told: Callable[[Parameters, int], dict[str, object]] | None = getattr(measurement, "data", None)
+    return posts.described() if told is None else told(parameters, seed)
 
 
 def _measurement(one: Experiment) -> Measurement:

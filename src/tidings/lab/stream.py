@@ -42,7 +42,9 @@ def measure_stream(posts: Posts, subscriptions: int, seed: int, quick: bool, say
         folder = Path(name)
         found: dict[str, Any] = {"sustained": _sustained(folder / "sustained", posts, queries, say)}
         seconds = 5 if quick else 30
-        found["latency"] = [_latency(folder / f"rate{rate}", posts, queries, rate, seconds, say) for rate in RATES]
+        found["latency"] = [
+            measure_latency(folder / f"rate{rate}", posts, queries, rate, seconds, say) for rate in RATES
+        ]
     found["rows"] = measure_rows(3 if quick else 8, 10_000 if quick else 75_000, say)
     return found
 
@@ -131,7 +133,9 @@ def _running(folder: Path, store: Store, source: Path, once: bool = False) -> It
         query.stop()
 
 
-def _latency(folder: Path, posts: Posts, queries: list[str], rate: int, seconds: int, say: Say) -> dict[str, Any]:
+def measure_latency(
+    folder: Path, posts: Posts, queries: list[str], rate: int, seconds: int, say: Say
+) -> dict[str, Any]:
     """Milliseconds from a post's file being there to its match being stored, and until a new subscription matches."""
     source = folder / "posts"
     source.mkdir(parents=True)

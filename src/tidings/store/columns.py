@@ -99,12 +99,15 @@ def _tags(value: list[str | None] | str | None) -> str | None:
 
 
 def rejected_columns(rejected: pa.Table) -> pa.Table:
-    """The first rows of `source`, `source_row`, `reason`, `excerpt`, shortened; columns that are missing are null."""
+    """The first rows of `source`, `source_row`, `reason`, `excerpt`, shortened; columns that are missing are null.
+
+    An excerpt shows what came, for who has to find out. It goes to `tidings status` only, which makes it harmless.
+    """
     head = rejected.slice(0, MAX_REJECTED_A_BATCH)
     made = {}
     for name, kind in _REJECTED.items():
         column = head[name].cast(kind) if name in head.column_names else pa.chunked_array([pa.nulls(len(head), kind)])
-        made[name] = clean_texts(clean(column)) if kind == pa.string() else column
+        made[name] = clean(column) if kind == pa.string() else column
     made["reason"] = pc.fill_null(made["reason"], "no reason was given")
     made["excerpt"] = pc.utf8_slice_codeunits(made["excerpt"], 0, MAX_EXCERPT)
     return pa.table(made)

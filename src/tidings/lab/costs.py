@@ -1,0 +1,80 @@
+"""`tidings provision --calibrate`: every cost of the provisioner, measured on this code, on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from tidings.lab import record
+from tidings.lab.articles import load_articles
+from tidings.lab.costs_crawl import crawl_costs
+from tidings.lab.costs_filter import filter_costs, process_costs, routing_costs
+from tidings.lab.costs_store import store_costs
+from tidings.lab.costs_web import web_costs
+from tidings.lab.datasets import benchmark_subscriptions, load_posts
+from tidings.provision.costs import Calibration, Measured
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much of everything is measured with."""
+
+    articles: int = 20_000
+    queries: tuple[int, int] = (5_000, 50_000)
+    routed: int = 50_000
+    matchers: tuple[int, ...] = (4, 16, 64)
+    stored: int = 5_000
+    batches: int = 4
+    answers: int = 2_000
+    crawled: int = 1_000
+    spark: bool = True
+
+
+QUICK = Sizes(500, (50, 500), 500, (4, 8), 100, 2, 50, 20, spark=False)
+
+_ASSUMED: Measured = {
+    "crawl_ignoring_share": (0.2, "assumed: one server in five knows no conditional requests"),
+    "hit_wire_bytes": (16.0, "assumed: two numbers of eight bytes"),
+    "queue_memory_share": (0.1, "assumed: readers ask for what is newest; the rest is on disk"),
+}
+_WITHOUT_SPARK: Measured = {"filter_bytes": (6e8, "assumed: not measured in a quick calibration")}
+
+
+def calibrate(say: Say, sizes: Sizes = Sizes(), seed: int = 7) -> Calibration:
+    """Measure everything, one after another; minutes."""
+    origin = {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seed": seed,
+        **record.commit(),
+        "versions": record.versions(("fastapi", "uvicorn", "aiohttp")),
+        "host": record.host(),
+    }
+    say("reading articles and queries")
+    articles = load_articles(seed)
+    queries = benchmark_subscriptions(sizes.queries[1], seed).table.column("query").combine_chunks()
+    texts = articles.texts(sizes.articles)
+    found: dict[str, tuple[float, str]] = {**_ASSUMED}
+    found["article_bytes"] = (articles.mean_bytes(), f"measured: {len(articles.posts):,} articles")
+    say(f"filters: {sizes.queries[1]:,} subscriptions, {len(texts):,} articles")
+    found |= filter_costs(texts, queries, sizes.queries, seed)
+    say("filters: routing")
+    found |= routing_costs(load_posts(2 * sizes.articles, seed).texts, sizes.routed, sizes.matchers, seed)
+    say("reflectors: the store")
+    found |= store_costs(queries.to_pylist(), sizes.stored, sizes.batches)
+    say("reflectors: answering readers")
+    found |= web_costs(_some(texts), sizes.answers)
+    say(f"crawlers: {sizes.crawled:,} feeds")
+    found |= crawl_costs(sizes.crawled, seed)
+    say("filters: starting Spark")
+    found |= process_costs() if sizes.spark else _WITHOUT_SPARK
+    return Calibration.of(found, {**origin, "data": articles.source})
+
+
+def _some(texts: pa.Array) -> list[str]:
+    said: list[str] = texts.slice(0, 1_000).to_pylist()
+    return said

@@ -1,0 +1,47 @@
+"""How long it takes to notice an article against requests spent: the scheduler, fixed polling, an oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tidings.crawl.schedule import Pace
+from tidings.lab.conduct import Parameters, Row
+from tidings.lab.datasets import Posts
+from tidings.lab.history import History, load_history
+from tidings.lab.polling import Polled, Visits, clairvoyant, every, poll, scheduled
+
+
+def steps(parameters: Parameters) -> int:
+    return len(parameters["intervals_min"]) + len(parameters["worths_s"]) + 1
+
+
+def data(parameters: Parameters, seed: int) -> dict[str, object]:
+    return load_history(seed).described()
+
+
+def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
+    """A row for each interval, each worth of a request to the scheduler, and for who knows the future."""
+    history = load_history(seed)
+    for minutes in parameters["intervals_min"]:
+        yield f"every {minutes:g} minutes", [_row(history, "fixed", minutes, every(60.0 * minutes))]
+    for worth in parameters["worths_s"]:
+        is_default = worth == Pace().worth_s
+        row = _row(history, "scheduler", worth, scheduled(Pace(worth_s=worth)))
+        yield f"a request is worth {worth:g} s", [{**row, "is_default": is_default}]
+    yield "the oracle", [_row(history, "oracle", 0, clairvoyant)]
+
+
+def _row(history: History, policy: str, setting: float, visits: Visits) -> Row:
+    found: Polled = poll(history, visits)
+    days = sum(feed.days for feed in history.feeds)
+    return {
+        "policy": policy,
+        "setting": setting,
+        "requests_a_day": found.visits / days,
+        "wait_min": float(found.waits_s.mean()) / 60,
+        "p50_min": float(np.percentile(found.waits_s, 50)) / 60,
+        "p90_min": float(np.percentile(found.waits_s, 90)) / 60,
+        "articles": len(found.waits_s),
+    }
