@@ -169,7 +169,7 @@ def _corpus(posts: str, subscriptions: Path | None, sample: int, seed: int, prog
     from tidings.partition.words.corpus import Corpus
     from tidings.spark.run import sample_files
 
-    texts = sample_files(found, sample, seed, Path(posts), progress.note)
+    texts, _ = sample_files(found, sample, seed, Path(posts), progress.note)
     progress.note(f"cleaning {len(texts):,} posts", None)
     corpus = Corpus.of_texts(texts, subscribed)
     if not corpus.terms:
