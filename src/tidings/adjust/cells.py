@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from tidings.adjust.local import CellLoad, TextHalf
 from tidings.index.conjunctions import joined
 from tidings.index.decompile import decompile
-from tidings.index.index import Index
+from tidings.index.index import Index, LiveSegment
 from tidings.index.lead import lead_terms
 from tidings.index.shape import boxes_of
 from tidings.partition.space.plan import SpacePlan
 from tidings.partition.space.text import by_metric
+from tidings.partition.space.touch import Rectangles, covered, rectangles
 from tidings.partition.space.wanted import Located
 from tidings.partition.space.workload import Workload
 
@@ -25,16 +26,35 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Some of what a worker holds, by cell and the word that leads there; each stands for `scale` of them."""
+    """Some of what a worker holds: the cells each conjunction touches and the word that leads to it.
 
-    cells: Counts
+    Each stands for `scale` of them. A conjunction of several boxes counts for each.
+    """
+
+    plan: SpacePlan
+    touched: Rectangles
     leads: Counts
+    owners: NDArray[np.bool_]  # for each row of `SpacePlan.workers_of` whether a conjunction is there for that
+    row_of: Counts  # of each area
     free: float  # how many ask for no region: they lie in all cells
     scale: float
     bytes_each: float
 
+    def asked(self) -> NDArray[np.float64]:
+        """How many conjunctions of each cell the worker holds, those without a region not counted."""
+        lines, area_of = self.plan.lines, self.plan.area_of_cell
+        found = np.zeros(len(area_of))
+        for row in np.unique(self.row_of[area_of]).tolist():
+            own = covered(self.touched[self.owners[row]], lines.columns, lines.rows)
+            here = self.row_of[area_of] == row
+            found[here] = own[here] * self.scale
+        return found
+
     def leads_in(self, cell: int) -> Counts:
-        found: Counts = self.leads[self.cells == cell]
+        row, column = divmod(cell, self.plan.lines.columns)
+        left, low, right, high = self.touched.T
+        is_here = (left <= column) & (column <= right) & (low <= row) & (row <= high)
+        found: Counts = self.leads[is_here & self.owners[self.row_of[self.plan.area_of_cell[cell]]]]
         return found
 
 
@@ -48,23 +68,24 @@ def held_by(index: Index, plan: SpacePlan, most: int = SAMPLE) -> list[Held]:
 
 def _held(index: Index, plan: SpacePlan, worker: int, step: int, row_of: Counts, workers: NDArray[np.uint16]) -> Held:
     live = index.shard(worker)
-    parts = []
-    for one in live:
-        is_left_out = (np.arange(len(one.segment)) % step > 0).astype(np.uint8)
-        if len(one.removed):
-            is_left_out |= one.removed
-        parts.append((decompile(one.segment, is_left_out), one.segment.ids))
+    parts = [(decompile(one.segment, _left_out(one, step)), one.segment.ids) for one in live]
     if not parts:
-        return Held(np.zeros(0, np.int64), np.zeros(0, np.int64), 0.0, 1.0, 0.0)
+        none = np.zeros(0, np.int64)
+        return Held(plan, np.zeros((0, 4), np.uint32), none, np.zeros((len(workers), 0), bool), row_of, 0.0, 1.0, 0.0)
     conjunctions, _ = joined(parts)
-    leads = lead_terms(conjunctions).astype(np.int64)
     rows = np.flatnonzero(conjunctions.anchor_region >= 0)
     boxes, which = boxes_of(conjunctions.regions, conjunctions.anchor_region[rows])
-    cells, row = plan.cells_of(boxes, rows[which])
-    own = workers[row_of[plan.area_of_cell[cells]], leads[row]] == worker
+    leads = lead_terms(conjunctions).astype(np.int64)[rows[which]]
     size = sum(one.segment.size_bytes for one in live) / max(1, sum(len(one.segment) for one in live))
     free = float(step * (len(conjunctions) - len(rows)))
-    return Held(cells[own], leads[row[own]], free, float(step), size)
+    owners = workers[:, leads] == worker
+    return Held(plan, rectangles(plan.lines, boxes), leads, owners, row_of, free, float(step), size)
+
+
+def _left_out(live: LiveSegment, step: int) -> NDArray[np.uint8]:
+    """Those that are gone, and of the others all but every so manyth."""
+    is_left_out = (np.arange(len(live.segment)) % step > 0).astype(np.uint8)
+    return is_left_out | live.removed if len(live.removed) else is_left_out
 
 
 def cell_loads(held: Sequence[Held], plan: SpacePlan, cells: Counts, by_cell: Counts) -> list[list[CellLoad]]:
@@ -75,16 +96,10 @@ def cell_loads(held: Sequence[Held], plan: SpacePlan, cells: Counts, by_cell: Co
     for worker, own in enumerate(held):
         here = (cells % plan.workers == worker) & (cells // plan.workers < count)
         posts = np.bincount(cells[here] // plan.workers, by_cell[here], count)
-        asked = np.bincount(own.cells, minlength=count) * own.scale
-        with_both = np.flatnonzero((posts > 0) & (asked + own.free > 0)).tolist()
-        found.append(
-            [
-                CellLoad(
-                    cell, posts[cell], asked[cell] + own.free, round(asked[cell] * own.bytes_each), bool(is_text[cell])
-                )
-                for cell in with_both
-            ]
-        )
+        asked = own.asked()
+        carrying = np.flatnonzero((posts > 0) & (asked + own.free > 0)).tolist()
+        sizes = np.rint(asked * own.bytes_each).astype(np.int64)
+        found.append([CellLoad(c, posts[c], asked[c] + own.free, int(sizes[c]), bool(is_text[c])) for c in carrying])
     return found
 
 

@@ -50,6 +50,11 @@ class AreaRouter:
             for file, is_old in files
         ]
 
+    @property
+    def size_bytes(self) -> int:
+        """What a dispatcher needs of memory: H1 and H2."""
+        return sum(grid.size_bytes for grid in self._grids)
+
     def route(self, received: Received, positions: NDArray[np.float64], shed: Shed = _SHED_NOTHING) -> Routed:
         """The share of every matcher that is sent anything of a batch: posts with all their words."""
         assert not shed.is_on, "only plans of words shed"
@@ -79,6 +84,11 @@ class _Grid:
         self._leads[(self._keys & np.uint64(0xFFFFFFFF)).astype(np.int64)] |= _IN_AREAS
         for one in live:
             self._leads[one.areas.free] |= _FREE
+
+    @property
+    def size_bytes(self) -> int:
+        arrays = (self._area_of, self._row_of, self._name_of, self._workers, self._keys, self._table, self._leads)
+        return sum(array.nbytes for array in arrays)
 
     def route(self, received: Received, positions: NDArray[np.float64], bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
         """Add the workers of each post to its bits; the cell of each, one behind the last where it has no position."""

@@ -56,7 +56,11 @@ CREATE TABLE withheld (kind TEXT NOT NULL, name TEXT NOT NULL, count BIGINT NOT 
 INSERT INTO counter (name, value) VALUES ('relearn asked', 0), ('relearn done', 0);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SHEDDING)
+_SHAPES = """
+ALTER TABLE subscription ADD COLUMN shape TEXT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SHEDDING, _SHAPES)
 """Step n takes a store from version n to n + 1. A step that was released is never edited."""
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from tidings.csr import distinct, take_rows
 from tidings.partition.space.load import LoadModel
 from tidings.partition.space.plan import SpacePlan
+from tidings.partition.space.touch import covered, rectangles
 from tidings.partition.space.workload import Workload
 
 Counts = NDArray[np.int64]
@@ -45,3 +46,12 @@ def _sent(plan: SpacePlan, workload: Workload, keys: Counts, row_of: Counts, wor
     leads = np.flatnonzero(keys[place] == wanted) if len(keys) else np.zeros(0, np.intp)
     owner = workers[row_of[area[post[leads]]], words[leads]].astype(np.int64)
     return distinct(post[leads] << 16 | owner) & 0xFFFF
+
+
+def cell_products(plan: SpacePlan, workload: Workload) -> NDArray[np.float64]:
+    """Of each cell the posts in it times the conjunctions that touch it: its load by definition 3."""
+    count = len(plan.area_of_cell)
+    lon, lat = workload.positions[workload.located].T
+    posts = np.bincount(plan.lines.row(lat) * plan.lines.columns + plan.lines.column(lon), minlength=count)
+    touched = rectangles(plan.lines, workload.boxes)
+    return posts * covered(touched, plan.lines.columns, plan.lines.rows).astype(np.float64)

@@ -14,15 +14,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidings.csr import distinct
 from tidings.errors import InputError
 from tidings.partition import plan_file
 from tidings.partition.space.load import LoadModel
+from tidings.partition.space.touch import named, rectangles
 from tidings.partition.space.workload import Lines
 from tidings.partition.words.plan import checked_matchers, hashed
 
 KIND = ("tidings-space-plan", 1)
-_CELLS_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,30 +68,7 @@ class SpacePlan:
         self, boxes: NDArray[np.float64], which: NDArray[np.intp]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(area, which) of all areas that boxes touch, each pair once."""
-        return self._touched(boxes, which, self.area_of_cell)
-
-    def cells_of(
-        self, boxes: NDArray[np.float64], which: NDArray[np.intp]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(cell, which) of all cells that boxes touch, each pair once."""
-        return self._touched(boxes, which, np.arange(len(self.area_of_cell), dtype=np.uint32))
-
-    def _touched(
-        self, boxes: NDArray[np.float64], which: NDArray[np.intp], name_of: NDArray[np.uint32]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(what cells are called, which) of all cells that boxes touch, each pair once."""
-        columns = self.lines.column(boxes[:, 0]), self.lines.column(boxes[:, 2])
-        rows = self.lines.row(boxes[:, 1]), self.lines.row(boxes[:, 3])
-        wide, high = columns[1] - columns[0] + 1, rows[1] - rows[0] + 1
-        counts = wide * high
-        pieces = [np.zeros(0, np.int64)]
-        for some in np.array_split(np.arange(len(boxes)), 1 + int(counts.sum()) // _CELLS_AT_ONCE):
-            box = np.repeat(some, counts[some])
-            nth = np.arange(len(box)) - np.repeat(np.cumsum(counts[some]) - counts[some], counts[some])
-            cells = (rows[0][box] + nth // wide[box]) * self.lines.columns + columns[0][box] + nth % wide[box]
-            pieces.append(distinct(which[box].astype(np.int64) << 32 | name_of[cells]))
-        pairs = distinct(np.concatenate(pieces))
-        return pairs & 0xFFFFFFFF, pairs >> 32
+        return named(rectangles(self.lines, boxes), self.lines.columns, self.area_of_cell, which)
 
     def workers_of(self, terms: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
         """(the row of each area, the worker of each term in each row). Term 0, no word, is put before the others.
