@@ -19,7 +19,7 @@ def steps(parameters: Parameters) -> int:
 
 
 def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
-    """A row for each query set, number of workers and partitioner; plans never meet the posts they were learned from."""
+    """A row for each query set, number of workers and partitioner, on posts that no plan was learned from."""
     learned, tested = parameters["learned"], parameters["tested"]
     table = load_located(learned + tested, seed)
     known, unseen = table.slice(0, learned), table.slice(learned)
