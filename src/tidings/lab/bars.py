@@ -47,7 +47,8 @@ def bars(parts: dict[str, Any]) -> list[Bar]:
     stream = list(_of_stream(parts["stream"])) if "stream" in parts else []
     plans = list(_of_plans(parts["plans"])) if "plans" in parts else []
     tags = list(_of_correlations(parts["correlations"])) if "correlations" in parts else []
-    return spine + kernels + plans + tags + stream + (list(_of_soak(parts["soak"])) if "soak" in parts else [])
+    space = list(_of_space(parts["space"])) if "space" in parts else []
+    return spine + kernels + plans + tags + space + stream + (list(_of_soak(parts["soak"])) if "soak" in parts else [])
 
 
 def _of_spine(spine: dict[str, Any]) -> Iterator[Bar]:
@@ -113,6 +114,11 @@ def _of_correlations(found: dict[str, Any]) -> Iterator[Bar]:
     yield Bar("tags: communication of ds+scl, times that of ds", communication, 1.1, at_least=False)
     wanted = round(1.1 * printed["scl"]["gini"], 4)
     yield Bar("tags: Gini of ds+scl, against 1.1 times that of scl", ours["gini"], wanted, at_least=False)
+
+
+def _of_space(space: dict[str, Any]) -> Iterator[Bar]:
+    name = f"space: posts and updates a second on Q1, {space['subscriptions']:,} subscriptions"
+    yield Bar(name, space["tuples_per_second"], 160_000)
 
 
 def _of_stream(stream: dict[str, Any]) -> Iterator[Bar]:
