@@ -76,9 +76,8 @@ class Relearner:
         if self._follower.is_learning or self._clock() < self._not_before:
             return
         why = self.history.due(self._rules, self._clock(), asked > 0, self.recent.count)
-        if why is not None and self._follower.index.manifest.subscriptions:
+        if why is not None and self._follower.index.manifest.subscriptions and self._begin(why):
             self._asked = asked
-            self._begin(why)
 
     def _begin(self, why: Why) -> bool:
         assert self._wanted is not None
