@@ -166,7 +166,8 @@ def _accepted(query: str, owner: str, sides: list[float] | None) -> NewSubscript
 
     if sides is None or len(sides) != 4:
         return NewSubscription(query, owner, None if sides is None else tuple(sides))
-    return NewSubscription(query, owner, numbers_of(region(*sides)))
+    west, south, east, north = sides
+    return NewSubscription(query, owner, numbers_of(region(west, south, east, north)))
 
 
 def _report(file: Path, ids: range, rejected: list[RejectedSubscription], as_json: bool) -> None:

@@ -63,5 +63,5 @@ class Sheet:
 
     def _comes_near(self, ring: Ring) -> bool:
         west, south, east, north = self.box
-        lons, lats = zip(*ring, strict=True)
+        lons, lats = [lon for lon, _ in ring], [lat for _, lat in ring]
         return min(lons) <= east and max(lons) >= west and min(lats) <= north and max(lats) >= south

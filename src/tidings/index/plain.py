@@ -20,7 +20,8 @@ from tidings.errors import QueryError
 from tidings.query.normal import Place
 from tidings.query.region import typed_place
 from tidings.query.rows import region_of
-from tidings.receive.receiver import Numbering, Receiver
+from tidings.receive.receiver import Receiver
+from tidings.receive.vocabulary import Numbering
 
 _WORD = "[A-Za-z0-9]{1,64}"
 _ALL = rf"^{_WORD}( +{_WORD})*$"

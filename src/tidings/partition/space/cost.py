@@ -54,4 +54,5 @@ def cell_products(plan: SpacePlan, workload: Workload) -> NDArray[np.float64]:
     lon, lat = workload.positions[workload.located].T
     posts = np.bincount(plan.lines.row(lat) * plan.lines.columns + plan.lines.column(lon), minlength=count)
     touched = rectangles(plan.lines, workload.boxes)
-    return posts * covered(touched, plan.lines.columns, plan.lines.rows).astype(np.float64)
+    asked = covered(touched, plan.lines.columns, plan.lines.rows)
+    return posts.astype(np.float64) * asked.astype(np.float64)
