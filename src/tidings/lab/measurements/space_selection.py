@@ -67,4 +67,4 @@ def _tried(
             yield row | ({} if exact is None else {"cost_ratio": costs[name] / max(1, exact)})
     if "dp" in costs:
         ratio = costs["gr"] / max(1, costs["dp"])
-        yield {**about, "algorithm": "gr", "compared": True, "gr_to_dp": ratio}
+        yield {**about, "algorithm": "gr against dp", "compared": True, "gr_to_dp": ratio}
