@@ -20,8 +20,7 @@ def planned(figures: StreamFigures) -> str:
     """The plan, and whether it is as good as it was."""
     if not figures.partitioner:
         return f"{figures.plan}, version {figures.plan_version}"
-    what = "words" if figures.placement else "places and words"
-    how = f"{figures.plan}, version {figures.plan_version}, {what} by {figures.partitioner}"
+    how = f"{figures.plan}, version {figures.plan_version}, {figures.shared_out} by {figures.partitioner}"
     value = "" if figures.plan_value is None else f", imbalance × spread {figures.plan_value:.2f}"
     first = "" if figures.plan_value_at_first is None else f" ({figures.plan_value_at_first:.2f} when it was new)"
     return how + value + first + (", a new one is being learned" if figures.learning else "")

@@ -111,7 +111,7 @@ def _watched(
     wanted = following.wanted
     about = {} if wanted is None else {"partitioner": wanted.partitioner, "placement": wanted.placement}
     if wanted is not None and wanted.by_space:
-        about["placement"] = ""  # the plan says all of it
+        about = {"partitioner": wanted.partitioner, "shared_out": "places and words"}
     return Watch(
         request.folder,
         store,

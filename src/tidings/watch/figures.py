@@ -40,6 +40,7 @@ class StreamFigures:
     plan: str = "replicated"
     plan_version: int = 1
     partitioner: str = ""  # how words are shared out, where they are
+    shared_out: str = "words"  # or "places and words"
     placement: str = ""
     plan_value: float | None = None  # imbalance × spread, measured last; None before it was
     plan_value_at_first: float | None = None  # and right after the plan was learned
