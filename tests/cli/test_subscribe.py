@@ -247,3 +247,48 @@ def test_subscribing_loads_neither_spark_nor_kernels(tmp_path):
         [sys.executable, "-c", IMPORTS], env=environment(), capture_output=True, text=True, check=True, timeout=60
     )
     assert [told.stdout.splitlines()[place] for place in (0, -1)] == ["1", "[]"], told.stderr
+
+
+TRIANGLE = {"type": "Polygon", "coordinates": [[[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [0.0, 0.0]]]}
+NUMBERS = (1.0, 1.0, 4.0, 0.0, 0.0, 4.0, 0.0, 0.0, 4.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        TRIANGLE,
+        {"type": "Feature", "properties": {}, "geometry": TRIANGLE},
+        {"type": "FeatureCollection", "features": [{"type": "Feature", "properties": None, "geometry": TRIANGLE}]},
+    ],
+)
+def test_a_region_may_be_a_geojson_file(said, tmp_path, written):
+    (tmp_path / "town.geojson").write_text(json.dumps(written))
+    code, out, _ = said("subscribe", "storm", "--region", "town.geojson", "--json")
+    assert (code, json.loads(out)["region"]) == (0, TRIANGLE)
+    assert stored() == [(1, "", "storm", NUMBERS)]
+    assert json.loads(said("subscriptions", "--json")[1])["region"] == TRIANGLE
+    assert "storm  (in a polygon of 3 corners)" in said("subscriptions")[1]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("{", "this file is not JSON"),
+        ('{"west": 1}', "it has no `type`"),
+        ('{"type": "Point", "coordinates": [1, 2]}', "'Point' is neither"),
+        ('{"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [0, 1]]]}', "Ring 1 of polygon 1 has 3 positions"),
+        (None, "No such file"),
+    ],
+)
+def test_a_file_that_is_no_region_is_refused_in_one_sentence(said, tmp_path, content, reason):
+    if content is not None:
+        (tmp_path / "town.geojson").write_text(content)
+    code, out, err = said("subscribe", "storm", "--region", "town.geojson")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert reason in err
+
+
+def test_polygons_of_a_file_are_stored(said, tmp_path):
+    (tmp_path / "many.jsonl").write_text(json.dumps({"id": 1, "query": "storm", "region": TRIANGLE}) + "\n")
+    assert said("subscribe", "--file", "many.jsonl")[0] == 0
+    assert stored() == [(1, "", "storm", NUMBERS)]

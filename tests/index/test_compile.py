@@ -15,7 +15,7 @@ from tests.generators import STOP_WORDS, WORDS, queries
 
 from tidings.config import QUERY_LIMITS
 from tidings.errors import QueryError
-from tidings.index import compile as compiling
+from tidings.index import plain as plain_room
 from tidings.index.compile import Compiled, GrowingVocabulary, compile_subscriptions
 from tidings.index.conjunctions import Conjunctions
 from tidings.lab.generate import generate_queries
@@ -55,14 +55,20 @@ def rows_at(part: Conjunctions, region: int) -> list[float | None]:
     return [None if np.isnan(number) else number for number in rows.ravel().tolist()]
 
 
-def both_ways(texts: Sequence[str]) -> tuple[tuple[dict, list], tuple[dict, list]]:
+NOTHING = r"[^\s\S]"  # matches nothing, so that all go through the parser
+
+
+def both_ways(texts: Sequence[str], regions: Sequence[list | None] = ()) -> tuple[tuple[dict, list], tuple[dict, list]]:
     """What the table compiles to, with the shorter way and without it."""
-    ways = []
-    for pattern in (compiling._PLAIN, r"[^\s\S]"):  # the second matches nothing, so that all go through the parser
+    ways, given_table = [], table(texts)
+    if regions:
+        given_table = given_table.append_column("region", pa.array(regions, pa.list_(pa.float64())))
+    for patterns in ({}, {"_ALL": NOTHING, "_ANY": NOTHING}):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(compiling, "_PLAIN", pattern)
+            for name, pattern in patterns.items():
+                patch.setattr(plain_room, name, pattern)
             vocabulary = GrowingVocabulary()
-            compiled = compile_subscriptions(table(texts), vocabulary)
+            compiled = compile_subscriptions(given_table, vocabulary)
             ways.append((meaning(compiled, vocabulary), list(compiled.refused)))
     return ways[0], ways[1]
 
@@ -78,11 +84,59 @@ def test_the_short_way_agrees_with_the_parser(texts):
     assert short == parsed
 
 
+ways = st.sampled_from(["{}", "({})", "( {} )", "(({}))", "{} OR", "-{}"])
+joined_words = st.lists(st.one_of(plain_words, known), min_size=1, max_size=4).flatmap(
+    lambda words: st.sampled_from([" ", " OR ", "  OR  ", " OR OR ", " NOT ", " or "]).map(lambda by: by.join(words))
+)
+places = st.sampled_from(
+    [
+        "",
+        " within:1,2,3,4",
+        " within:3,2,1,4",
+        " within:1,2,3",
+        "  near:5,5,100",
+        " near:5,5,-1",
+        " within:1,2,3,4 cat",
+        " near:5,5,1e2",
+        " WITHIN:1,2,3,4",
+        " -within:1,2,3,4",
+        " within:-0,-0,0,0",
+        " near:91,0,5",
+        " OR near:1,2,3",
+    ]
+)
+placed = st.tuples(ways, joined_words, places).map(lambda one: one[0].format(one[1]) + one[2])
+columns = st.sampled_from(
+    [
+        None,
+        None,
+        [1.0, 2.0, 3.0, 4.0],
+        [3.0, 2.0, 1.0, 4.0],
+        [0.0, -0.0, 0.0, 0.0],
+        [1.0, 2.0],
+        [1.0, None, 3.0, 4.0],
+        [1.0, 1.0, 4.0, 0.0, 0.0, 4.0, 0.0, 0.0, 4.0, 0.0, 0.0],
+        [float("nan"), 0.0, 1.0, 1.0],
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(placed, columns), max_size=8))
+@example([("x " * 2040 + " within:1,2,3,4", None), ("cat " * 1023, [1.0, 2.0, 3.0, 4.0]), ("cat " * 1024, [1.0] * 4)])
+@example([(" OR ".join(f"w{n}" for n in range(450)), [1.0, 2.0, 3.0, 4.0]), ("the OR cat", None), ("the OR of", None)])
+def test_the_short_way_agrees_with_the_parser_on_choices_and_regions(rows):
+    short, parsed = both_ways([text for text, _ in rows], [region for _, region in rows])
+    assert short == parsed
+
+
 def test_the_short_way_is_taken_by_plain_queries():
-    is_plain = compiling._is_plain(
-        pa.array(["cat", "white  house 7", "cat -dog", "cat OR dog", '"cat"', "#cat", "café", None])
-    )
-    assert is_plain.tolist() == [True, True, False, False, False, False, False, False]
+    texts = ["cat", "white  house 7", "cat OR dog", "cat within:1,2,3,4", "(cat OR dog) near:1,2,3", "cat dog"]
+    others = ["cat -dog", '"cat"', "#cat", "café", None, "cat OR dog within:1,2,3,4", "cat (dog)", "cat within:1,2,3,4"]
+    regions = [*[None] * 5, [1.0, 2.0, 3.0, 4.0], *[None] * 7, [1.0, 2.0, 3.0, 4.0]]
+    found = plain_room.read_plain(pa.array([*texts, *others]), regions, GrowingVocabulary())
+    assert (found.sizes > 0).tolist() == [True] * len(texts) + [False] * len(others)
+    assert sorted(found.places) == [3, 4, 5]
 
 
 def test_the_short_way_agrees_with_the_parser_on_generated_queries():

@@ -9,12 +9,14 @@ import pyarrow as pa
 import pytest
 from tests.contract.matchers import match_index, space_learner
 
+from tidings.index.follow import Follower
 from tidings.index.manifest import PlanRecord
 from tidings.index.publish import change_index, create_index, merge_index
 from tidings.match.scan import ScanPost, scan
 from tidings.model import REGION_TYPE
 from tidings.query.rows import parse_rows
 from tidings.receive.region import parse_region
+from tidings.store import open_store
 
 WORDS = ["", "cat", "cat OR dog", "dog -cat", "near:5,5,900", "cat near:5,5,900"]
 
@@ -59,3 +61,21 @@ def test_regions_of_every_shape_match_as_by_brute_force(tmp_path, name, merged):
     expected = sorted((row, post) for row, post in scan(said, parsed.values()) if row != 3)
     assert len(expected) > 500
     assert match_index(merge_index(index) if merged else index, said, 64) == expected
+
+
+def test_polygons_are_kept_in_the_store_and_followed_into_the_index(tmp_path):
+    table, said = subscriptions(), posts()
+    rows = [
+        (query, "", None if region is None else tuple(region))
+        for query, region in zip(table["query"].to_pylist(), table["region"].to_pylist(), strict=True)
+    ]
+    parsed, _ = parse_rows(table["query"].combine_chunks(), table["region"].to_pylist(), np.arange(len(table)))
+    expected = sorted((row + 1, post) for row, post in scan(said, parsed.values()))
+    with open_store(tmp_path) as store:
+        store.subscribe_many(rows[:10])
+        follower = Follower(store, tmp_path / "index", PlanRecord("hybrid", 3, 7))
+        follower.relearn(space_learner("hybrid", said, 3))
+        follower.close()
+        store.subscribe_many(rows[10:])
+        assert match_index(follower.refresh(), said, 64) == expected
+        assert [one.region for one in store.subscriptions()] == [region for _, _, region in rows]

@@ -6,18 +6,28 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tidings.partition.space import hybrid
+from tidings.partition.space.cost import cell_products, loads_of, sent_and_held
 from tidings.partition.space.hybrid import HybridSettings, compute_number_partitions, find_subspaces, partition_hybrid
 from tidings.partition.space.load import LoadModel
 from tidings.partition.space.merge import merge_nodes, ratio
 from tidings.partition.space.node import Ground, Node
+from tidings.partition.space.plan import Area, SpacePlan
 from tidings.partition.space.text import by_frequency
+from tidings.partition.space.touch import covered, named, rectangles
 from tidings.partition.space.workload import Lines, Workload
 from tidings.receive.receiver import Received
 
 MODEL = LoadModel(check_ns=1, post_ns=10, insert_ns=2, delete_ns=1, turnover=1)
 SETTINGS = HybridSettings(sigma=1.5, delta=0.9, epsilon=0.01, theta=4, text=by_frequency)
+
+
+def _upright(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+    one, other, third, fourth = box
+    return min(one, third), min(other, fourth), max(one, third), max(other, fourth)
 
 
 def ground(posts: list[tuple[list[int], float, float]], queries: list[tuple[list[int], tuple[float, ...]]]) -> Ground:
@@ -156,3 +166,48 @@ def test_next_to_nothing_can_be_shared_out_too(posts):
 def test_positions_that_are_not_there_count_for_nothing():
     work = ground([([1], float("nan"), float("nan")), *WEST], ASKED_WEST)
     assert work.root().posts.tolist() == [1, 2, 3, 4]
+
+
+boxes_ = st.lists(st.tuples(*[st.floats(-12, 12, allow_nan=False)] * 4).map(_upright), max_size=8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(boxes=boxes_, seed=st.integers(0, 9))
+def test_touched_cells_are_those_that_looking_at_every_cell_finds(boxes, seed):
+    rng = np.random.default_rng(seed)
+    lines = Lines(np.unique(rng.integers(-9, 9, 5)).astype(float), np.unique(rng.integers(-9, 9, 4)).astype(float))
+    name_of = rng.integers(0, 4, lines.columns * lines.rows).astype(np.uint32)
+    found = rectangles(lines, np.array(boxes, np.float64).reshape(-1, 4))
+    cells = [
+        {(r, c) for r in range(low, high + 1) for c in range(left, right + 1)}
+        for left, low, right, high in found.tolist()
+    ]
+    for (west, south, east, north), own in zip(boxes, cells, strict=True):
+        for lon, lat in itertools.product((west, east, (west + east) / 2), (south, north, (south + north) / 2)):
+            assert (int(lines.row(np.array([lat]))[0]), int(lines.column(np.array([lon]))[0])) in own
+    counted = covered(found, lines.columns, lines.rows).reshape(lines.rows, lines.columns)
+    for row, column in itertools.product(range(lines.rows), range(lines.columns)):
+        assert counted[row, column] == sum((row, column) in own for own in cells)
+    which = np.arange(len(boxes)) // 2  # two boxes of one conjunction
+    name, owner = named(found, lines.columns, name_of, which)
+    told = list(zip(owner.tolist(), name.tolist(), strict=True))
+    wanted = {(n // 2, int(name_of[r * lines.columns + c])) for n, own in enumerate(cells) for r, c in own}
+    assert told == sorted(wanted)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_a_plan_sends_and_holds_is_what_its_definition_says(shared):
+    posts = [([1, 2], 0.5, 0.5), ([3], 0.5, 0.5), ([1], 5.5, 0.5), ([2, 3], 5.5, 0.5), ([], 0.5, 0.5)]
+    queries = [([1], (0.1, 0.1, 0.9, 0.9)), ([2, 1], (0.1, 0.1, 5.9, 0.9)), ([3], (5.1, 0.1, 5.9, 0.9))]
+    work = ground(posts, queries).workload
+    lines = Lines(np.array([3.0]), np.zeros(0))
+    west = Area((0, 1), {b"w1": 1, b"w2": 0}) if shared else Area((0,))
+    plan = SpacePlan("by hand", 2, 5, lines, np.array([0, 1], np.uint32), (west, Area((1,)), Area((0, 1))), MODEL)
+    sent, held = sent_and_held(plan, work)
+    # West of 3: the first post says w1 and w2, the second w3, which leads to nothing there. East: w1 leads to nothing,
+    # w2 and w3 do. With its words shared out, the first post goes to both workers.
+    assert sent.tolist() == ([1, 2] if shared else [1, 1])
+    # The first conjunction lies in the west, the second on both sides, the third in the east.
+    assert held.tolist() == ([1, 3] if shared else [2, 2])
+    assert loads_of(plan, work).tolist() == [MODEL.load(o, q) for o, q in zip(sent, held, strict=True)]
+    assert cell_products(plan, work).tolist() == [3 * 2, 2 * 2]

@@ -17,6 +17,13 @@ def test_a_subscription_comes_back_as_it_was_given(store, clock):
     assert (found.created_at, found.removed_at) == (clock.now, None)
 
 
+def test_polygons_come_back_to_the_last_digit(store):
+    polygons = (1.0, 1.0, 4.0, 0.1, 1 / 3, 5.0, 0.1, 5.0, 5.0, 0.1, 1 / 3)
+    store.subscribe_many([("a", "", polygons), ("b", "", (1.0, 2.0, 3.0, 4.0)), ("c",)])
+    assert [one.region for one in store.subscriptions()] == [polygons, (1, 2, 3, 4), None]
+    assert [one.region for one in store.changed(0).added] == [polygons, (1, 2, 3, 4), None]
+
+
 def test_an_id_is_never_given_again(store, clock):
     first = store.subscribe("a")
     store.unsubscribe(first)

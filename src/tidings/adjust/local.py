@@ -33,7 +33,7 @@ class CellLoad:
     be sent for what the least loaded worker and this one have of it. `halves` are given for cells that may be split.
     """
 
-    area: int
+    cell: int
     posts: float
     subscriptions: float
     size_bytes: int
@@ -48,9 +48,9 @@ class CellLoad:
 
 @dataclass(frozen=True, slots=True)
 class SplitByText:
-    """Share the words of an area out; the half with this number (0 or 1) goes to the other worker."""
+    """Share the words of a cell out; the half with this number (0 or 1) goes to the other worker."""
 
-    area: int
+    cell: int
     half: int
     giver: int
     taker: int
@@ -59,9 +59,9 @@ class SplitByText:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Give the giver's words of an area to the taker, which has others of it."""
+    """Give the giver's words of a cell to the taker, which has others of it."""
 
-    area: int
+    cell: int
     giver: int
     taker: int
     size_bytes: int
@@ -69,9 +69,9 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Give an area away as it is."""
+    """Give a cell away as it is."""
 
-    area: int
+    cell: int
     giver: int
     taker: int
     size_bytes: int
@@ -104,8 +104,8 @@ def decide(workers: Sequence[Sequence[CellLoad]], settings: LocalSettings) -> li
     high, low = loads[giver] - given, loads[taker] + gained
     if is_balanced(high, low, settings.sigma):
         return intents
-    touched = {intent.area for intent in intents}
-    left = [cell for cell in workers[giver] if cell.area not in touched and cell.load > 0]
+    touched = {intent.cell for intent in intents}
+    left = [cell for cell in workers[giver] if cell.cell not in touched and cell.load > 0]
     return [*intents, *_moves(left, (high - low) / 2, giver, taker, settings)]
 
 
@@ -121,12 +121,12 @@ def _reducing(
     No step goes beyond an even balance.
     """
     room = (sum(cell.load for cell in own) - sum(cell.load for cell in others)) / 2
-    known = {cell.area: cell for cell in others}
+    known = {cell.cell: cell for cell in others}
     intents: list[Intent] = []
     given = gained = 0.0
-    for cell in sorted(own, key=lambda cell: (-cell.load, cell.area))[: settings.cells]:
+    for cell in sorted(own, key=lambda cell: (-cell.load, cell.cell))[: settings.cells]:
         if cell.is_text:
-            found = _join(cell, known.get(cell.area), giver, taker, settings.model)
+            found = _join(cell, known.get(cell.cell), giver, taker, settings.model)
         else:
             found = _split(cell, giver, taker, settings.model)
         if found is not None and gained + found[2] <= room:
@@ -145,7 +145,7 @@ def _split(cell: CellLoad, giver: int, taker: int, model: LoadModel) -> tuple[In
         return None
     loads = [half.posts * half.subscriptions for half in cell.halves]
     half = 0 if cell.halves[0].size_bytes <= cell.halves[1].size_bytes else 1
-    intent = SplitByText(cell.area, half, giver, taker, cell.halves[half].size_bytes)
+    intent = SplitByText(cell.cell, half, giver, taker, cell.halves[half].size_bytes)
     return intent, cell.load - loads[1 - half], loads[half]
 
 
@@ -159,7 +159,7 @@ def _join(
     apart = model.load(cell.posts, cell.subscriptions) + model.load(other.posts, other.subscriptions)
     if model.load(cell.joined_posts, held) >= apart:
         return None
-    return Join(cell.area, giver, taker, cell.size_bytes), cell.load, cell.joined_posts * held - other.load
+    return Join(cell.cell, giver, taker, cell.size_bytes), cell.load, cell.joined_posts * held - other.load
 
 
 def _moves(cells: Sequence[CellLoad], wanted: float, giver: int, taker: int, settings: LocalSettings) -> list[Intent]:
@@ -171,4 +171,4 @@ def _moves(cells: Sequence[CellLoad], wanted: float, giver: int, taker: int, set
     sizes = np.array([max(1, cell.size_bytes) for cell in movable], np.int64)
     wanted = min(wanted, float(loads.sum()))
     chosen = selector(settings.choose)(loads, sizes, wanted, settings.seed)
-    return [Move(movable[n].area, giver, taker, movable[n].size_bytes) for n in chosen.tolist()]
+    return [Move(movable[n].cell, giver, taker, movable[n].size_bytes) for n in chosen.tolist()]

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from tidings.cli.plan_space import Drawn, about, draw_map, figures, learn_space_plan
 from tidings.cli.progress import Progress
 from tidings.cli.screen import screen
 from tidings.cli.state import DEFAULT_STATE, StateOption, WorkOption, state_at
 from tidings.errors import InputError, OutputError
 
 if TYPE_CHECKING:
+    from tidings.partition.space.plan import SpacePlan
     from tidings.partition.words.corpus import Corpus
     from tidings.partition.words.plan import LearnedPlan
     from tidings.receive.vocabulary import Vocabulary
@@ -27,7 +29,7 @@ app = typer.Typer(help="Learn which matcher is responsible for which words, and 
 
 _POSTS = "a Parquet, JSON Lines or CSV file, a directory or a glob"
 LEARN_HELP = (
-    "Learn a plan from a sample of POSTS: which of N matchers is responsible for which words.\n\n"
+    "Learn a plan from a sample of POSTS: which of N matchers is responsible for which words, or places and words.\n\n"
     "A post is sent to the matchers of its words, so a good plan keeps together what is said together (few matchers a "
     "post) and shares the load evenly. Words too frequent for one matcher are split over several. Use the plan with "
     "[bold]tidings match --plan partitioned --partitioner PLAN[/]."
@@ -36,7 +38,9 @@ LEARN_EXAMPLES = """[bold]Examples[/]
 
 tidings plan learn posts/ --matchers 16 --out words.plan
 
-tidings plan learn posts.parquet --algorithm gfcl --matchers 64 --subscriptions subs.txt --out words.plan"""
+tidings plan learn posts.parquet --algorithm gfcl --matchers 64 --subscriptions subs.txt --out words.plan
+
+tidings plan learn posts.parquet --algorithm hybrid --subscriptions subs.jsonl --out places.plan"""
 SHOW_HELP = (
     "Show a plan; with --posts, how it would share their load out.\n\n"
     "spread: matchers a post goes to. imbalance: the most loaded matcher against the average. cov, gini: how uneven "
@@ -46,7 +50,9 @@ SHOW_EXAMPLES = """[bold]Examples[/]
 
 tidings plan show words.plan
 
-tidings plan show words.plan --posts posts/ --subscriptions subs.txt --json"""
+tidings plan show words.plan --posts posts/ --subscriptions subs.txt --json
+
+tidings plan show places.plan --posts posts/ --subscriptions subs.jsonl --map places.svg"""
 
 RELEARN_HELP = (
     "Have a stream learn its plan anew, from the posts of late.\n\n"
@@ -68,7 +74,13 @@ SampleOption = Annotated[int, typer.Option(min=1, metavar="N", help="The most po
 def learn(
     posts: Annotated[str, typer.Argument(metavar="POSTS", help=f"What to learn from: {_POSTS}.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="PLAN", help="The file to write.", show_default=False)],
-    algorithm: Annotated[str, typer.Option(help="salb+, salb, gc, gfc, gfcl or gnfcl.")] = "salb+",
+    algorithm: Annotated[
+        str,
+        typer.Option(
+            help="Words: salb+, salb, gc, gfc, gfcl or gnfcl. Places and words: hybrid, grid, kdtree, rtree, "
+            "frequency, hypergraph or metric."
+        ),
+    ] = "salb+",
     matchers: Annotated[int, typer.Option(metavar="N", help="How many matchers there are: 1 to 1,024.")] = 16,
     subscriptions: SubscriptionsOption = None,
     sample: SampleOption = 1_000_000,
@@ -77,14 +89,22 @@ def learn(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace PLAN if it exists.")] = False,
     json_summary: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
 ) -> None:
+    from tidings.partition.space.learn import SPACE_PARTITIONERS
     from tidings.partition.words.learn import LEARNED, fit
     from tidings.partition.words.plan import LearnedPlan, checked_matchers
 
-    if algorithm not in LEARNED:
-        raise InputError(f"There is nothing to learn for {algorithm!r}; choose one of: {', '.join(LEARNED)}.")
+    known = (*LEARNED, *SPACE_PARTITIONERS)
+    if algorithm not in known:
+        raise InputError(f"There is nothing to learn for {algorithm!r}; choose one of: {', '.join(known)}.")
     checked_matchers(matchers)
     _check_out(out, overwrite)
     with Progress(quiet=json_summary) as progress:
+        if algorithm in SPACE_PARTITIONERS:
+            drawn = Drawn(posts, subscriptions, sample, seed)
+            space, told = learn_space_plan(algorithm, matchers, drawn, progress)
+            _save(space, out)
+            _print({**told, "out": str(out)}, json_summary)
+            return
         corpus = _corpus(posts, subscriptions, sample, seed, progress)
         progress.note(f"learning from {corpus.size:,} posts and {len(corpus.terms):,} words", None)
         start = time.perf_counter()
@@ -105,18 +125,40 @@ def show(
     subscriptions: SubscriptionsOption = None,
     sample: SampleOption = 1_000_000,
     seed: Annotated[int, typer.Option(help="What the sample is drawn with.")] = 0,
+    picture: Annotated[
+        Path | None,
+        typer.Option("--map", metavar="FILE.svg", help="Draw the cells of a plan of places; with --posts their loads."),
+    ] = None,
     json_summary: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    from tidings.partition.words.plan import load_plan
+    from tidings.partition.plans import load_any_plan
+    from tidings.partition.words.plan import LearnedPlan
 
-    loaded = load_plan(plan)
+    loaded = load_any_plan(plan)
     if posts is None and subscriptions is not None:
         raise InputError("--subscriptions says which words of --posts count; give --posts too.")
+    if not isinstance(loaded, LearnedPlan):
+        _show_space(loaded, None if posts is None else Drawn(posts, subscriptions, sample, seed), picture, json_summary)
+        return
+    if picture is not None:
+        raise InputError(f"{plan}: this is a plan of words, which has no map; leave --map out.")
     told = _about(loaded)
     if posts is not None:
         with Progress(quiet=json_summary) as progress:
             told |= _figures(loaded, _corpus(posts, subscriptions, sample, seed, progress))
     _print(told, json_summary)
+
+
+def _show_space(plan: SpacePlan, drawn: Drawn | None, picture: Path | None, as_json: bool) -> None:
+    told = about(plan)
+    with Progress(quiet=as_json) as progress:
+        workload = None if drawn is None else drawn.workload(progress)
+    if workload is not None:
+        told |= figures(plan, workload)
+    if picture is not None:
+        draw_map(plan, workload, picture)
+        told["map"] = str(picture)
+    _print(told, as_json)
 
 
 @app.command("relearn", help=RELEARN_HELP, epilog=RELEARN_EXAMPLES)
@@ -145,13 +187,14 @@ def _check_out(out: Path, overwrite: bool) -> None:
         raise InputError(f"{out}: this exists already; choose another --out or add --overwrite.")
 
 
-def _save(plan: LearnedPlan, out: Path) -> None:
+def _save(plan: LearnedPlan | SpacePlan, out: Path) -> None:
     """Write the plan whole or not at all."""
+    from tidings.partition.space.plan import SpacePlan, save_space_plan
     from tidings.partition.words.plan import save_plan
 
     partial = out.with_name(f".{out.name}.partial-{os.getpid()}")
     try:
-        save_plan(plan, partial)
+        save_space_plan(plan, partial) if isinstance(plan, SpacePlan) else save_plan(plan, partial)
         partial.replace(out)
     except OSError as error:
         raise OutputError(f"{out}: it could not be written ({error.strerror or error}).") from error
@@ -169,7 +212,7 @@ def _corpus(posts: str, subscriptions: Path | None, sample: int, seed: int, prog
     from tidings.partition.words.corpus import Corpus
     from tidings.spark.run import sample_files
 
-    texts = sample_files(found, sample, seed, Path(posts), progress.note)
+    texts, _ = sample_files(found, sample, seed, Path(posts), progress.note)
     progress.note(f"cleaning {len(texts):,} posts", None)
     corpus = Corpus.of_texts(texts, subscribed)
     if not corpus.terms:
@@ -215,7 +258,7 @@ def _print(told: dict[str, Any], as_json: bool) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in told.items():
-        if name != "loads":
+        if name not in ("loads", "held"):
             table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, int | float) else str(value))
     screen().print(table)
     if "loads" in told:

@@ -81,8 +81,8 @@ def run(
         str,
         typer.Option(
             metavar="NAME|PLAN",
-            help="How words are shared out over matchers: salb+, salb, hash, gc, gfc, gfcl, gnfcl, or a file made by "
-            "tidings plan learn.",
+            help="How words are shared out over matchers: salb+, salb, hash, gc, gfc, gfcl, gnfcl; or places and "
+            "words: hybrid, grid, kdtree, rtree, frequency, hypergraph, metric; or a file made by tidings plan learn.",
         ),
     ] = "salb+",
     placement: Annotated[
@@ -97,6 +97,14 @@ def run(
         typer.Option(
             metavar="X",
             help="Learn it anew when imbalance times spread is X times what it was right after learning; 0: never.",
+        ),
+    ] = 1.5,
+    adjust_factor: Annotated[
+        float,
+        typer.Option(
+            metavar="X",
+            help="With a plan of places: move cells from one matcher to another when the busiest has X times the load "
+            "of the idlest; 0: never.",
         ),
     ] = 1.5,
     shed: Annotated[
@@ -128,8 +136,10 @@ def run(
     every, latency_s = seconds(trigger, "--trigger"), seconds(latency, "--latency")
     every_s = None if relearn is None else seconds(relearn, "--relearn")
     _check_plan(plan, partitioner, matchers, placement, shed, every_s)
-    if not (relearn_factor == 0 or relearn_factor > 1):
-        raise InputError(f"--relearn-factor {relearn_factor:g}: give more than 1, or 0 for never.")
+    for option, factor in (("--relearn-factor", relearn_factor), ("--adjust-factor", adjust_factor)):
+        if not (factor == 0 or factor > 1):
+            raise InputError(f"{option} {factor:g}: give more than 1, or 0 for never.")
+    from tidings.adjust.rules import AdjustRules
     from tidings.partition.words.due import Rules
     from tidings.spark.request import StreamRequest  # here: it brings Spark
     from tidings.spark.run_stream import run_stream
@@ -148,6 +158,7 @@ def run(
         partitioner=partitioner,
         placement=placement,
         relearn=Rules(every_s, relearn_factor or None),
+        adjust=AdjustRules(adjust_factor or None, every_s or AdjustRules().every_s),
         shed=shed.value,
         latency_s=latency_s,
         metrics_port=metrics_port,
@@ -166,14 +177,11 @@ def _batch(shed: Shed, latency_s: float) -> int:
 def _check_plan(
     plan: Plan, partitioner: str, matchers: int | None, placement: str, shed: Shed, every_s: float | None
 ) -> None:
-    from tidings.partition.space.learn import SPACE_PARTITIONERS
-    from tidings.partition.words.learn import PARTITIONERS
     from tidings.partition.words.wanted import WantedPlan
 
     wanted = WantedPlan.checked(partitioner, matchers, placement)
-    if wanted.partitioner in SPACE_PARTITIONERS:
-        known = ", ".join(PARTITIONERS)
-        raise InputError(f"--partitioner {partitioner}: a stream is shared out by words; choose one of: {known}.")
+    if wanted.by_space and shed != Shed.off:
+        raise InputError(f"--shed withholds posts by words, and {partitioner!r} is a plan of places; leave one out.")
     if plan == Plan.replicated and shed != Shed.off:
         raise InputError(
             "--shed withholds posts from matchers, and the replicated plan has none; leave --plan out, or make it "

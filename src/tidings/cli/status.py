@@ -18,7 +18,7 @@ from tidings.cli.pipe import closable, emit, one_line, safe_json
 from tidings.cli.screen import screen
 from tidings.cli.state import DEFAULT_STATE, State, StateOption, WorkOption, state_at
 from tidings.cli.status_hooks import Hooks
-from tidings.cli.status_plan import planned, shedding
+from tidings.cli.status_plan import adjusting, planned, shedding
 from tidings.watch.figures import StreamFigures, load_figures
 from tidings.watch.health import Condition, Health, bookkeeping_share, health
 from tidings.watch.load import MatcherLoad, imbalance
@@ -145,6 +145,7 @@ def _stream(told: Status) -> Iterable[tuple[str, Text | str]]:
     index = f"version {figures.index_version}, segments {figures.segments:,}, subscriptions {figures.subscriptions:,}"
     yield "index", index
     yield "plan", planned(figures)
+    yield from adjusting(figures)
     yield from shedding(figures, told.shed)
 
 

@@ -1,4 +1,4 @@
-"""What `tidings status` says of the plan of words, and of what is shed."""
+"""What `tidings status` says of the plan, of how its load was adjusted, and of what is shed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,20 @@ def planned(figures: StreamFigures) -> str:
     """The plan, and whether it is as good as it was."""
     if not figures.partitioner:
         return f"{figures.plan}, version {figures.plan_version}"
-    how = f"{figures.plan}, version {figures.plan_version}, words by {figures.partitioner}"
+    how = f"{figures.plan}, version {figures.plan_version}, {figures.shared_out} by {figures.partitioner}"
     value = "" if figures.plan_value is None else f", imbalance × spread {figures.plan_value:.2f}"
     first = "" if figures.plan_value_at_first is None else f" ({figures.plan_value_at_first:.2f} when it was new)"
     return how + value + first + (", a new one is being learned" if figures.learning else "")
+
+
+def adjusting(figures: StreamFigures) -> Iterable[tuple[str, Text | str]]:
+    """What was moved from one matcher to another, and why; nothing where nothing was."""
+    if figures.adjustments:
+        moved = f"{figures.adjusted_bytes:,} bytes in {figures.adjusting_seconds:.1f} s"
+        last = figures.last_adjustment
+        yield "adjusted", f"{figures.adjustments:,} times, {moved}; last: {one_line(str(last.get('reason', '')), 300)}"
+    if figures.old_plan_share is not None:
+        yield "", f"{figures.old_plan_share:.0%} of the subscriptions still lie by the plan before this one"
 
 
 def shedding(figures: StreamFigures, ever: ShedCounts) -> Iterable[tuple[str, Text | str]]:

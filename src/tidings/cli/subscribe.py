@@ -13,14 +13,14 @@ import typer
 
 from tidings.cli.pipe import safe_json, say
 from tidings.cli.progress import Progress
-from tidings.cli.region import typed_region
+from tidings.cli.region import numbers_of, told_region, typed_region
 from tidings.cli.screen import show_error
 from tidings.cli.state import DEFAULT_STATE, State, StateOption, WorkOption, state_at
 from tidings.errors import InputError, QueryError
 
 if TYPE_CHECKING:
     from tidings.model import RejectedSubscription, SubscriptionFile
-    from tidings.query.normal import Region
+    from tidings.query.normal import Polygons, Region
     from tidings.store import NewSubscription
 
 _FILE = (
@@ -34,6 +34,8 @@ EXAMPLES = """[bold]Examples[/]
 tidings subscribe 'storm OR "heavy rain" -umbrella'
 
 tidings subscribe 'police' --region -0.6,51.2,0.4,51.8 --owner ann
+
+tidings subscribe 'police' --region downtown.geojson
 
 tidings subscribe --file subscriptions.txt --owner ann
 
@@ -56,7 +58,10 @@ def subscribe(
     region: Annotated[
         str | None,
         typer.Option(
-            "--region", metavar="W,S,E,N", help="Only posts from there: west, south, east, north.", show_default=False
+            "--region",
+            metavar="W,S,E,N|FILE",
+            help="Only posts from there: west, south, east, north; or the polygons of a GeoJSON file (.geojson).",
+            show_default=False,
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -84,7 +89,7 @@ def _check_arguments(query: str | None, file: Path | None, region: str | None, o
             raise InputError(f"{name} is not valid UTF-8; check the encoding of your terminal.")
 
 
-def _subscribe_one(query: str, owner: str, region: Region | None, place: State, as_json: bool) -> None:
+def _subscribe_one(query: str, owner: str, region: Region | Polygons | None, place: State, as_json: bool) -> None:
     from tidings.query.parse import parse
 
     try:
@@ -92,10 +97,11 @@ def _subscribe_one(query: str, owner: str, region: Region | None, place: State, 
     except QueryError as error:
         show_error(error, query)
         raise typer.Exit(error.exit_code) from error
-    sides = None if region is None else (region.west, region.south, region.east, region.north)
+    numbers = numbers_of(region)
     with place.make() as store:
-        number = store.subscribe(query, owner, sides)
-    print(safe_json({"id": number, "owner": owner, "query": query, "region": sides}) if as_json else number)
+        number = store.subscribe(query, owner, numbers)
+    told = {"id": number, "owner": owner, "query": query, "region": told_region(numbers)}
+    print(safe_json(told) if as_json else number)
     if not as_json and sys.stdout.isatty():
         say(f"see what it finds with: tidings matches {number} --follow{place.option}")
 
@@ -132,10 +138,6 @@ def _checked(
         if place in reasons:
             rejected.append(RejectedSubscription(line, row["id"], reasons[place]))
         else:
-            if row["region"] is not None and len(row["region"]) != 4:
-                reason = "a polygon cannot be stored yet; use its bounding box, or give the file to `tidings match`"
-                rejected.append(RejectedSubscription(line, row["id"], reason))
-                continue
             good.append(_accepted(row["query"] or "", row["owner"] or owner, row["region"]))
     return good, sorted(rejected, key=lambda one: one.line)
 
@@ -162,11 +164,10 @@ def _accepted(query: str, owner: str, sides: list[float] | None) -> NewSubscript
     from tidings.query.region import region
     from tidings.store import NewSubscription
 
-    if sides is None:
-        return NewSubscription(query, owner)
+    if sides is None or len(sides) != 4:
+        return NewSubscription(query, owner, None if sides is None else tuple(sides))
     west, south, east, north = sides
-    where = region(west, south, east, north)
-    return NewSubscription(query, owner, (where.west, where.south, where.east, where.north))
+    return NewSubscription(query, owner, numbers_of(region(west, south, east, north)))
 
 
 def _report(file: Path, ids: range, rejected: list[RejectedSubscription], as_json: bool) -> None:

@@ -11,6 +11,7 @@ import typer
 from rich.cells import cell_len
 
 from tidings.cli.pipe import closable, one_line, safe_json, say
+from tidings.cli.region import shown_region, told_region
 from tidings.cli.state import DEFAULT_STATE, StateOption, WorkOption, state_at
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def subscriptions(
 def _list_json(found: Iterable[Subscription]) -> int:
     shown = 0
     for one in found:
-        told = {"id": one.id, "owner": one.owner, "query": one.query, "region": one.region}
+        told = {"id": one.id, "owner": one.owner, "query": one.query, "region": told_region(one.region)}
         print(safe_json({**told, "created_at": one.created_at}))
         shown += 1
     return shown
@@ -91,5 +92,5 @@ def _list(found: Iterator[Subscription]) -> int:
 
 def _cells(one: Subscription) -> tuple[str, str, str, str]:
     since = datetime.fromtimestamp(one.created_at, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
-    region = "" if one.region is None else "  --region " + ",".join(f"{side:g}" for side in one.region)
-    return str(one.id), one_line(one.owner, _OWNER_CELLS) or "-", since, one_line(one.query, _QUERY_CELLS) + region
+    query = one_line(one.query, _QUERY_CELLS) + shown_region(one.region)
+    return str(one.id), one_line(one.owner, _OWNER_CELLS) or "-", since, query

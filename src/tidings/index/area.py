@@ -41,7 +41,7 @@ class AreaLeads:
     def of(cls, conjunctions: Conjunctions, plan: SpacePlan) -> AreaLeads:
         leads = lead_terms(conjunctions)
         area, row = touched(conjunctions, plan)
-        keys = area.astype(np.uint64) << _WORD_BITS | leads[row]
+        keys = plan.names[area].astype(np.uint64) << _WORD_BITS | leads[row]
         return cls(distinct(keys), distinct(leads[conjunctions.anchor_region < 0]))
 
 
@@ -59,11 +59,18 @@ def touched(conjunctions: Conjunctions, plan: SpacePlan) -> tuple[NDArray[np.int
 
 
 def share_by_area(
-    conjunctions: Conjunctions, plan: SpacePlan, text_of: Callable[[NDArray[np.uint32]], Sequence[bytes]]
+    conjunctions: Conjunctions,
+    plan: SpacePlan,
+    text_of: Callable[[NDArray[np.uint32]], Sequence[bytes]],
+    was_shared: NDArray[np.uint8] | None = None,
 ) -> Iterator[Share]:
-    """The share of every worker that gets anything. Conjunctions of one owner must stand together."""
+    """The share of every worker that gets anything. Conjunctions of one owner must stand together.
+
+    `was_shared` is given where owners may have conjunctions with other workers that are not told here: whether several
+    workers could find each owner before. Those stay, and whoever is in company now joins them.
+    """
     placed = _placed(conjunctions, plan, text_of)
-    is_shared = _found_twice(conjunctions, placed)
+    is_shared = _found_twice(conjunctions, placed, was_shared)
     for number in np.unique(placed.worker).tolist():
         part = conjunctions.select(distinct(placed.row[placed.worker == number])).compacted()
         owners, local = np.unique(part.owner, return_inverse=True)
@@ -99,11 +106,15 @@ def _placed(
     return _Placed(rows, owner, in_company)
 
 
-def _found_twice(conjunctions: Conjunctions, placed: _Placed) -> NDArray[np.uint8]:
+def _found_twice(
+    conjunctions: Conjunctions, placed: _Placed, was_shared: NDArray[np.uint8] | None
+) -> NDArray[np.uint8]:
     """1 for each owner that lies with several workers and in an area whose posts go to several."""
     count = int(conjunctions.owner.max()) + 1 if len(conjunctions) else 0
     owner = conjunctions.owner[placed.row].astype(np.int64)
+    exposed = np.bincount(owner[placed.in_company], minlength=count) > 0
+    if was_shared is not None:
+        return was_shared | exposed.astype(np.uint8)
     pairs = distinct(owner << 16 | placed.worker)
     several = np.bincount(pairs >> 16, minlength=count) > 1
-    exposed = np.bincount(owner[placed.in_company], minlength=count) > 0
     return (several & exposed).astype(np.uint8)

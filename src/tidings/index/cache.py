@@ -153,7 +153,8 @@ def _renamed(manifest: Manifest, entries: Mapping[str, str]) -> Manifest:
     files = {here(path): record for path, record in manifest.files.items()}
     plan = manifest.plan
     if plan is not None:
-        plan = replace(plan, words=plan.words and here(plan.words), space=plan.space and here(plan.space))
+        words, space, before = (file and here(file) for file in (plan.words, plan.space, plan.before))
+        plan = replace(plan, words=words, space=space, before=before)
     return replace(manifest, layers=tuple(map(here, manifest.layers)), shards=shards, files=files, plan=plan)
 
 

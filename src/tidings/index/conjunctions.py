@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tidings.csr import take_rows
 from tidings.index.program import BaseProgram
+from tidings.index.shape import distinct_regions
 
 Words = NDArray[np.uint32]
 
@@ -89,15 +90,17 @@ class Conjunctions:
 
 
 def joined(parts: Sequence[tuple[Conjunctions, pa.Array]]) -> tuple[Conjunctions, pa.Array]:
-    """Several sets of conjunctions, with the ids of their owners, as one; owners of the same id become one."""
+    """Several sets of conjunctions, with the ids of their owners, as one; owners of the same id become one, and so do
+    equal regions: what lies in several shards must not grow each time they are merged."""
     present = [np.unique(conjunctions.owner, return_inverse=True) for conjunctions, _ in parts]
     ids = pa.concat_arrays([ids.take(pa.array(owner)) for (owner, _), (_, ids) in zip(present, parts, strict=True)])
     encoded = ids.dictionary_encode()
     number_of = encoded.indices.to_numpy(zero_copy_only=False).astype(np.uint32)
     owner_bases = np.cumsum([0, *(len(owner) for owner, _ in present)])
     region_bases = np.cumsum([0, *(len(conjunctions.regions) for conjunctions, _ in parts)])
+    regions, new_row = distinct_regions(np.concatenate([c.regions for c, _ in parts]))
     programs: dict[BaseProgram, int] = {}
-    moved = [_moved(c, int(base), programs) for (c, _), base in zip(parts, region_bases, strict=False)]
+    moved = [_moved(c, new_row[base:], programs) for (c, _), base in zip(parts, region_bases, strict=False)]
     lengths = np.concatenate([np.diff(c.starts) for c, _ in parts])
     whole = Conjunctions(
         terms=np.concatenate([c.terms for c, _ in parts]),
@@ -105,14 +108,19 @@ def joined(parts: Sequence[tuple[Conjunctions, pa.Array]]) -> tuple[Conjunctions
         owner=np.concatenate([number_of[base + place] for base, (_, place) in zip(owner_bases, present, strict=False)]),
         program=np.concatenate([program for program, _ in moved]),
         programs=list(programs),
-        regions=np.concatenate([c.regions for c, _ in parts]),
+        regions=regions,
         anchor_region=np.concatenate([anchor for _, anchor in moved]),
     )
     return whole.by_owner(), encoded.dictionary
 
 
-def _moved(part: Conjunctions, region_base: int, programs: dict[BaseProgram, int]) -> tuple[Words, NDArray[np.int64]]:
+def _moved(
+    part: Conjunctions, new_row: NDArray[np.int64], programs: dict[BaseProgram, int]
+) -> tuple[Words, NDArray[np.int64]]:
     """(the programs of a part numbered among all programs, its anchor regions numbered among all regions)."""
-    shifted = [p.renumbered(int, lambda region: region + region_base) for p in part.programs]
+    rows = new_row[: len(part.regions)].tolist()
+    shifted = [p.renumbered(int, rows.__getitem__) for p in part.programs]
     numbers = np.array([0, *(programs.setdefault(p, len(programs) + 1) for p in shifted)], np.uint32)
-    return numbers[part.program], np.where(part.anchor_region < 0, -1, part.anchor_region + region_base)
+    anchors = part.anchor_region.copy()
+    anchors[anchors >= 0] = new_row[anchors[anchors >= 0]]
+    return numbers[part.program], anchors

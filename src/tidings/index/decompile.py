@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 from numba import types, uint32, uint64
@@ -29,7 +28,7 @@ def decompile(segment: Segment, removed: NDArray[np.uint8]) -> Conjunctions:
     entry, owner = entry[alive], segment.holders[alive]
     starts, terms = _terms(segment)
     owned_terms, owned_starts = take_rows(terms, starts[:-1][entry], np.diff(starts)[entry])
-    program_of, programs = _programs(segment)
+    program_of, programs = _programs(segment, entry)
     program = program_of[entry]
     return Conjunctions(
         owned_terms,
@@ -85,12 +84,15 @@ def _collect(key, second, rest, more, more_from, code, starts, terms):  # type: 
     starts[uint64(key.size)] = used
 
 
-def _programs(segment: Segment) -> tuple[NDArray[np.uint32], list[BaseProgram]]:
-    """(the number of each entry's base program, from 1 on, 0 for none; the programs)."""
+def _programs(segment: Segment, alive: NDArray[np.int64]) -> tuple[NDArray[np.uint32], list[BaseProgram]]:
+    """(the number of each living entry's base program, from 1 on, 0 for none; the programs)."""
     numbers: dict[BaseProgram, int] = {}
     program_of = np.zeros(len(segment.second), np.uint32)
-    bounds = pairwise(segment.program_start.tolist())
-    for entry, (start, end) in zip(segment.programmed.tolist(), bounds, strict=True):
+    is_alive = np.zeros(len(segment.second), bool)
+    is_alive[alive] = True
+    which = np.flatnonzero(is_alive[segment.programmed])
+    starts, ends = segment.program_start[which].tolist(), segment.program_start[which + 1].tolist()
+    for entry, start, end in zip(segment.programmed[which].tolist(), starts, ends, strict=True):
         code = segment.code[start:end].tolist()
         base = BaseProgram.read(code[1 + code[0] :])
         if base != _NO_PROGRAM:

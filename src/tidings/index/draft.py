@@ -121,7 +121,8 @@ class Draft:
             return record
         removed_ids.append(segment.ids.take(pa.array(fresh)))
         whole = np.union1d(np.flatnonzero(live.removed), fresh).astype(np.uint32)
-        return replace(record, removed=self._save("removed", {"places": whole}) + "/places.npy")
+        places_file = self._save("removed", {"places": whole}) + "/places.npy"
+        return replace(record, removed=places_file, gone=len(whole))
 
     def publish(self, vocabulary: GrowingVocabulary | None = None) -> Index:
         """Write the terms that are new and the manifest: from then on the version is there."""
@@ -145,7 +146,7 @@ class Draft:
         folders = {record.folder for record in segments} | set(self.manifest.layers)
         folders |= {record.removed.split("/")[0] for record in segments if record.removed}
         plan = self.manifest.plan
-        folders |= {file.split("/")[0] for file in (plan.words, plan.space)} if plan else set()
+        folders |= {file.split("/")[0] for file in (plan.words, plan.space, plan.before)} if plan else set()
         kept = {name: r for name, r in self.manifest.files.items() if name.split("/")[0] in folders}
         return kept | {name: files.FileRecord.of(self.folder / name) for name in self.written}
 

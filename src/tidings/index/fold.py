@@ -25,7 +25,8 @@ from tidings.receive.vocabulary import Vocabulary
 def fold_index(index: Index) -> Index:
     """The next version with its newest segments and layers of terms folded; the same one if nothing is to be folded."""
     manifest = index.manifest
-    segments = [_tail([record.subscriptions for record in shard]) for shard in manifest.shards]
+    new = [[record for record in shard if not record.is_old] for shard in manifest.shards]
+    segments = [_tail([record.subscriptions for record in records]) for records in new]
     layers = [index.layer(name) for name in manifest.layers]
     terms = _tail([len(layer) for layer in layers])
     if max([0, *segments]) < 2 and terms < 2:

@@ -1,8 +1,8 @@
 """An index that follows the subscriptions of a store: every change is a new version, ready for the next batch.
 
-Small segments are folded at once. When much has changed, the whole is merged in a thread of its own; so it is when the
-plan of words is learned anew. The version made aside is published at the next refresh, and what changed meanwhile is
-read from the store's log again.
+Small segments are folded at once. When much has changed, the whole is merged in a thread of its own; so it is when a
+plan is learned anew, and when cells of a space plan go to another matcher. The version made aside is published at the
+next refresh, and what changed meanwhile is read from the store's log again.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from tidings.errors import ChangesForgotten, IndexDamaged
 from tidings.index.fold import fold_index
 from tidings.index.index import Index
 from tidings.index.manifest import PlanRecord, versions
-from tidings.index.publish import Learn, Prepared, change_index, prepare_merge, prepare_relearned, rebuild_index
+from tidings.index.publish import Learn, Plan, Prepared, change_index, prepare_merge, prepare_relearned, rebuild_index
 from tidings.index.retire import retire_versions, sweep
-from tidings.index.words import word_plan
+from tidings.index.words import plan_of
 from tidings.model import REGION_TYPE
-from tidings.partition.words.plan import LearnedPlan, WordPlan
+from tidings.partition.space.plan import SpacePlan
+from tidings.partition.words.plan import LearnedPlan
 from tidings.store import Store, Subscription
 
 _MUCH = 4  # a merge is worth it when a quarter of the base has come or gone
@@ -34,13 +35,17 @@ class Follower:
     """The newest version, kept up to date with a store. One process at a time may follow into a folder."""
 
     def __init__(
-        self, store: Store, folder: Path, plan: PlanRecord | None = None, words: LearnedPlan | None = None
+        self,
+        store: Store,
+        folder: Path,
+        plan: PlanRecord | None = None,
+        learned: LearnedPlan | SpacePlan | None = None,
     ) -> None:
-        """`plan` says of what kind the index is to be; its words are hashed until `words` are given or learned."""
+        """`plan` says of what kind the index is to be; words are hashed until a plan is given or learned."""
         self._store = store
         self._folder = folder
         self._plan = plan
-        self._words = words
+        self._learned = learned
         self._making: _Making | None = None
         self.learning_failure: BaseException | None = None  # of what was learned last
         self.index = self._opened()
@@ -51,21 +56,26 @@ class Follower:
         try:
             self._follow()
         except ChangesForgotten:
-            self.index = self._rebuilt(self.index.manifest.plan, word_plan(self._folder, self.index.manifest.plan))
+            plan = self.index.manifest.plan
+            self.index = self._rebuilt(plan and replace(plan, before=""), plan_of(self._folder, plan))
         self._merge_if_worth_it()
         return self.index
 
     def relearn(self, learn: Learn) -> bool:
         """Begin to learn a plan, and to place all subscriptions by it; False while another version is in the making."""
+        return self.make(lambda index: prepare_relearned(index, learn))
+
+    def make(self, prepare: Callable[[Index], Prepared | None]) -> bool:
+        """Begin to make a version with another plan; None says that the one in use stays."""
         if self._making is not None:
             return False
         index, self.learning_failure = self.index, None
-        self._making = _Making(index, lambda: prepare_relearned(index, learn), learns=True)
+        self._making = _Making(index, lambda: prepare(index), learns=True)
         return True
 
     @property
     def is_learning(self) -> bool:
-        """Whether a plan is being learned, or was and waits for the next refresh."""
+        """Whether a plan is being learned or changed, or was and waits for the next refresh."""
         return self._making is not None and self._making.learns
 
     @property
@@ -99,18 +109,18 @@ class Follower:
         return index if same else self._first()
 
     def _first(self) -> Index:
-        """With the words that are given; without, they are hashed: the posts to learn from are yet to come."""
+        """By the plan that is given; without, words are hashed: the posts to learn from are yet to come."""
         if self._plan is None:
             return self._rebuilt(None, None)
         plan = replace(self._plan, version=self._last_plan_version() + 1)
-        return self._rebuilt(plan if self._words is not None else replace(plan, algorithm="hash"), self._words)
+        return self._rebuilt(plan if self._learned is not None else replace(plan, algorithm="hash"), self._learned)
 
-    def _rebuilt(self, plan: PlanRecord | None, words: WordPlan | None) -> Index:
+    def _rebuilt(self, plan: PlanRecord | None, by: Plan | None) -> Index:
         version = self._last_version() + 1
         self._folder.mkdir(parents=True, exist_ok=True)
         position = self._store.position()  # read first: what comes in while we read is told again
         rows = _table(self._store.subscriptions())
-        learn = None if words is None else lambda terms, conjunctions: words
+        learn = None if by is None else lambda terms, conjunctions: by
         return rebuild_index(self._folder, version, rows, plan, position, learn)[0]
 
     def _last_plan_version(self) -> int:
@@ -131,7 +141,10 @@ class Follower:
         self.index = fold_index(change_index(self.index, added, removed, changed.position)[0])
 
     def _merge_if_worth_it(self) -> None:
-        if self._making is None and _weight(self.index) > max(_LEAST, _base(self.index) // _MUCH):
+        """Not while two plans live side by side: then old subscriptions stay until few are left (`adjust/overall`)."""
+        plan = self.index.manifest.plan
+        is_double = plan is not None and bool(plan.before)
+        if self._making is None and not is_double and _weight(self.index) > max(_LEAST, _base(self.index) // _MUCH):
             index = self.index
             self._making = _Making(index, lambda: prepare_merge(index))
 
@@ -151,7 +164,7 @@ class Follower:
 class _Making(threading.Thread):
     """A version in the making, of the subscriptions that another version holds."""
 
-    def __init__(self, index: Index, make: Callable[[], Prepared], learns: bool = False) -> None:
+    def __init__(self, index: Index, make: Callable[[], Prepared | None], learns: bool = False) -> None:
         super().__init__(name="tidings-learn" if learns else "tidings-merge", daemon=True)
         self._make = make
         self.version = index.version
@@ -173,8 +186,8 @@ def _base(index: Index) -> int:
 
 def _weight(index: Index) -> int:
     """How many subscriptions came (they are in later segments) or went (they still lie in some segment)."""
-    stored = sum(record.subscriptions for shard in index.manifest.shards for record in shard)
-    return (stored - _base(index)) + max(0, stored - index.manifest.subscriptions)
+    records = [record for shard in index.manifest.shards for record in shard]
+    return sum(record.subscriptions + record.gone for record in records) - _base(index)
 
 
 def _table(subscriptions: Iterable[Subscription]) -> pa.Table:

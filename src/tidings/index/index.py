@@ -37,6 +37,7 @@ class LiveSegment:
     split: NDArray[np.uint32]  # the terms that have several versions, each led to another matcher
     shared: NDArray[np.uint8]  # 1 for each subscription that may be found in other shards too
     areas: AreaLeads  # what leads posts to this segment's shard by their place; only with a space plan
+    is_old: bool = False  # whether the plan before this one leads posts to it
 
 
 class Index:
@@ -101,7 +102,9 @@ class Index:
         names = ("words", "phrase_words", "split", "shared")
         words, phrase_words, split, shared = (files.load_array(folder / f"{name}.npy") for name in names)
         areas = AreaLeads(*(files.load_array(folder / f"{name}.npy") for name in ("area_keys", "area_free")))
-        return LiveSegment(segment, removed, leads, words, phrase_words, split, shared, areas)
+        if self.manifest.plan is not None and self.manifest.plan.before:
+            shared = np.ones_like(shared)  # a post that one plan sends somewhere may find there what the other placed
+        return LiveSegment(segment, removed, leads, words, phrase_words, split, shared, areas, record.is_old)
 
     def layer(self, name: str) -> Vocabulary:
         folder = self.folder / name

@@ -20,6 +20,8 @@ class SegmentRecord:
     folder: str
     removed: str | None = None
     subscriptions: int = 0
+    gone: int = 0  # how many of these were removed since
+    is_old: bool = False  # made by the plan before this one, which lives on beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class PlanRecord:
     placer: str = "rarest"
     words: str = ""  # the file that tells the matchers of words; they are hashed when there is none
     space: str = ""  # the file that tells the matchers of places and words, where it is not words alone that decide
+    before: str = ""  # the same of the plan before, while old subscriptions are left that lie as that one says
     version: int = 1  # grows with every plan that is learned while the index lives
     origin: str = ""  # what tells the plan file apart that it all began with, if there was one
 

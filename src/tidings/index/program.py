@@ -93,6 +93,10 @@ class ProgramWriter:
         )
         return self.programs.setdefault(base, len(self.programs) + 1)
 
+    def place(self, place: Place) -> int:
+        """The number of the program that asks for a region and nothing else."""
+        return self.programs.setdefault(BaseProgram((), (), ((0, self.region(place)),)), len(self.programs) + 1)
+
     def region(self, place: Place) -> int:
         """The number of a region: its first row."""
         number = self._regions.setdefault(place, len(self._rows))

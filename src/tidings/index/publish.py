@@ -100,8 +100,10 @@ class Prepared:
 
 
 def prepare_merge(index: Index) -> Prepared:
-    """The slow part of `merge_index`."""
+    """The slow part of `merge_index`. What still lay as the plan before says is placed by the one in use."""
     plan = index.manifest.plan
+    if plan is not None and plan.before:
+        plan = replace(plan, before="", version=plan.version + 1)
     merged = _prepared(index, _subscribed(index), plan, None)
     if plan is not None and (file := plan.words or plan.space):
         merged.draft.update(files={file: index.manifest.files[file]})
@@ -114,8 +116,27 @@ def prepare_relearned(index: Index, learn: Learn) -> Prepared:
     if plan is None or subscribed is None:
         return prepare_merge(index)
     learned = learn(index.vocabulary.terms(), subscribed[0])
-    plan = replace(plan, algorithm=learned.algorithm, words="", version=plan.version + 1)
+    plan = replace(plan, algorithm=learned.algorithm, words="", space="", before="", version=plan.version + 1)
     return _prepared(index, subscribed, plan, learned)
+
+
+def prepare_beside(index: Index, plan: SpacePlan) -> Prepared:
+    """The next version, in which new subscriptions follow this plan, and those that are there stay where they are."""
+    record = index.manifest.plan
+    assert record is not None
+    assert record.space
+    assert not record.before, "one plan at a time is changed"
+    draft = Draft(index.folder, replace(index.manifest, shared=True))
+    draft.update(plan=replace(record, before=record.space, algorithm=plan.algorithm, version=record.version + 1))
+    draft.save_plan(plan)
+    draft.update(shards=tuple(tuple(replace(one, is_old=True) for one in shard) for shard in index.manifest.shards))
+    return Prepared(draft, GrowingVocabulary(index.vocabulary, index.manifest.terms))
+
+
+def subscribed_now(index: Index) -> Conjunctions | None:
+    """What the subscriptions of an index ask for; None: nothing."""
+    found = _subscribed(index)
+    return None if found is None else found[0]
 
 
 def _subscribed(index: Index) -> tuple[Conjunctions, pa.Array] | None:
@@ -130,7 +151,7 @@ def _prepared(
 ) -> Prepared:
     """The subscriptions of an index compiled again."""
     if subscribed is None:
-        return Prepared(Draft(index.folder, index.manifest), GrowingVocabulary())
+        return Prepared(Draft(index.folder, replace(index.manifest, plan=plan)), GrowingVocabulary())
     return _base(index.folder, plan, *subscribed, index.vocabulary.terms(), index.manifest.position, learned)
 
 

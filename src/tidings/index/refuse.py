@@ -27,7 +27,7 @@ def refused(table: pa.Table, done: Callable[[int], None] = lambda rows: None) ->
 
 
 def _not_plain(queries: pa.Array, regions: list[object]) -> NDArray[np.intp]:
-    from tidings.index.compile import GrowingVocabulary, plain_terms  # here: it brings the compiler
+    from tidings.index.compile import GrowingVocabulary  # here: it brings the compiler
+    from tidings.index.plain import read_plain
 
-    _, sizes = plain_terms(queries, regions, GrowingVocabulary())
-    return np.flatnonzero(sizes == 0)
+    return np.flatnonzero(read_plain(queries, regions, GrowingVocabulary()).sizes == 0)

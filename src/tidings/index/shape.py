@@ -98,6 +98,32 @@ def boxes_of(
     return np.concatenate(boxes).reshape(-1, 4), np.concatenate(which)
 
 
+def distinct_regions(regions: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """(the rows of regions, equal ones once; the new first row of the region that starts at each row)."""
+    shapes = np.flatnonzero(np.isnan(regions[:, 0]))
+    is_inside = np.zeros(len(regions), bool)  # a row of a shape behind its header
+    seen: dict[bytes, int] = {}
+    for first in shapes.tolist():
+        rows = slice(first, first + int(regions[first, 2]))
+        is_inside[first + 1 : rows.stop] = True
+        seen.setdefault(regions[rows].tobytes(), first)
+    plain = np.flatnonzero(~is_inside & ~np.isnan(regions[:, 0]))
+    order = plain[np.lexsort(regions[plain].T)]
+    is_new = np.ones(len(order), bool)
+    is_new[1:] = (regions[order[1:]] != regions[order[:-1]]).any(axis=1)
+    firsts = order[is_new]
+    new_row = np.zeros(len(regions), np.int64)
+    new_row[order] = np.cumsum(is_new) - 1
+    pieces, used = [regions[firsts]], len(firsts)
+    placed: dict[int, int] = {}
+    for first in seen.values():
+        pieces.append(regions[first : first + int(regions[first, 2])])
+        placed[first], used = used, used + len(pieces[-1])
+    for first in shapes.tolist():
+        new_row[first] = placed[seen[regions[first : first + int(regions[first, 2])].tobytes()]]
+    return np.concatenate(pieces), new_row
+
+
 def areas(regions: NDArray[np.float64]) -> NDArray[np.float64]:
     """The area in square degrees of the boxes of the region that starts at each row."""
     found = (regions[:, 2] - regions[:, 0]) * (regions[:, 3] - regions[:, 1])

@@ -1,12 +1,19 @@
-"""The plan of words an index was made with."""
+"""The plan of words, or of places and words, that an index was made with."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
 
+from tidings.index.area import space_plan
 from tidings.index.manifest import PlanRecord
+from tidings.partition.space.plan import SpacePlan
 from tidings.partition.words.plan import HashPlan, LearnedPlan, WordPlan, load_plan
+
+
+def plan_of(folder: Path, record: PlanRecord | None) -> WordPlan | SpacePlan | None:
+    """Which matchers are responsible for what; None for an index that is not shared out."""
+    return space_plan(folder / record.space) if record is not None and record.space else word_plan(folder, record)
 
 
 def word_plan(folder: Path, record: PlanRecord | None) -> WordPlan | None:

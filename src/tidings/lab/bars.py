@@ -47,6 +47,7 @@ def bars(parts: dict[str, Any]) -> list[Bar]:
         "kernels": _of_kernels,
         "plans": _of_plans,
         "correlations": _of_correlations,
+        "space": _of_space,
         "stream": _of_stream,
         "serve": _of_serve,
         "crawl": _of_crawl,
@@ -118,6 +119,11 @@ def _of_correlations(found: dict[str, Any]) -> Iterator[Bar]:
     yield Bar("tags: communication of ds+scl, times that of ds", communication, 1.1, at_least=False)
     wanted = round(1.1 * printed["scl"]["gini"], 4)
     yield Bar("tags: Gini of ds+scl, against 1.1 times that of scl", ours["gini"], wanted, at_least=False)
+
+
+def _of_space(space: dict[str, Any]) -> Iterator[Bar]:
+    name = f"space: posts and updates a second on Q1, {space['subscriptions']:,} subscriptions"
+    yield Bar(name, space["tuples_per_second"], 160_000)
 
 
 def _of_stream(stream: dict[str, Any]) -> Iterator[Bar]:

@@ -1,8 +1,8 @@
 """``python -m tidings.lab.bench``: run the benchmarks, keep the raw results, draw them.
 
 Parts: `spine` (the contenders on Spark), `kernels` (one core), `growth` (1 K to 10 M subscriptions), `plans`,
-`correlations` (tags), `stream`, `serve` (feeds polled over HTTP), `crawl` (feeds visited), and, only when asked for,
-`soak` (the stream for an hour while subscriptions come and go).
+`correlations` (tags), `space` (keywords and regions), `stream`, `serve` (feeds polled over HTTP), `crawl` (feeds
+visited), and, only when asked for, `soak` (the stream for an hour while subscriptions come and go).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tidings.lab.bars import bars
 from tidings.lab.datasets import REPOSITORY, Posts, Subscriptions, benchmark_subscriptions, load_posts
 from tidings.lab.draw import NumberedPosts
 
-PARTS = ("spine", "kernels", "growth", "plans", "correlations", "stream", "serve", "crawl", "soak")
+PARTS = ("spine", "kernels", "growth", "plans", "correlations", "space", "stream", "serve", "crawl", "soak")
 UNASKED = PARTS[:-1]
 CONTENDERS = ("floor", "tidings-replicated", "tidings-partitioned", "spark-sql", "trie", "polars", "duckdb")
 SEED = 2026
@@ -73,6 +73,8 @@ def _run(part: str, posts: Posts, subscriptions: Subscriptions, options: argpars
         return plans.measure_plans(posts, subscriptions, options.repetitions, sizes_of_plans, _say)
     if part == "correlations":
         return _correlations(options)
+    if part == "space":
+        return _space(options)
     if part == "stream":
         return _stream(posts, options)
     if part == "serve":
@@ -104,6 +106,16 @@ def _correlations(options: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="tidings-bench-") as folder:
         tagged = load_tagged(options.posts, SEED)
         measured = measure_correlations(Path(folder), tagged, options.repetitions, _say)
+    _stop_spark()
+    return measured
+
+
+def _space(options: argparse.Namespace) -> dict[str, Any]:
+    from tidings.lab.space import measure_space
+
+    count = 20_000 if options.quick else options.located
+    with tempfile.TemporaryDirectory(prefix="tidings-bench-") as folder:
+        measured = measure_space(Path(folder), count, options.posts, options.repetitions, SEED, _say)
     _stop_spark()
     return measured
 
@@ -154,6 +166,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", metavar="NAME", help=f"a part or a contender, may repeat: {names}")
     parser.add_argument("--posts", type=int, help="how many posts (default: all there are)")
     parser.add_argument("--subscriptions", type=int, help="how many subscriptions (default: 100,000)")
+    parser.add_argument("--located", type=int, default=1_000_000, help="subscriptions of `space` (default: 1,000,000)")
     parser.add_argument("--repetitions", type=int, help="of everything that is timed (default: 5)")
     parser.add_argument("--minutes", type=float, help="how long the soak runs (default: 60)")
     parser.add_argument("--rate", type=int, default=1_000, help="posts a second of the soak (default: 1,000)")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tidings.model import REGION_TYPE
 from tidings.partition.words.corpus import Corpus
+from tidings.receive.clean import clean
 
 QUERY_SETS = ("Q1", "Q2", "Q3")
 _SIDES_KM = {"Q1": (1.0, 50.0), "Q2": (1.0, 100.0)}
@@ -82,12 +83,18 @@ def _squares(centers: NDArray[np.float64], is_q2: NDArray[np.bool_], rng: np.ran
 
 def _drawn_words(corpus: Corpus, is_q2: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:
     """Three words for each query, as frequent as tweets say them; the first of a Q2 query is not a frequent one."""
-    typeable = np.array([term.isalnum() and term.isascii() for term in corpus.terms])
+    typeable = np.array([_is_asked_for(term.decode()) for term in corpus.terms])
     said: NDArray[np.int64] = corpus.words[typeable[corpus.words]].astype(np.int64)
     rare = said[said >= int(np.count_nonzero(typeable) * _FREQUENT)]  # words are numbered by frequency
     words = said[rng.integers(0, len(said), (len(is_q2), 3))]
-    words[is_q2, 0] = rare[rng.integers(0, len(rare), int(is_q2.sum()))]
+    words[is_q2, 0] = rare[rng.integers(0, len(rare), len(is_q2))][is_q2]  # drawn for all: a region that changes its
+    # kind changes no other
     return words
+
+
+def _is_asked_for(stem: str) -> bool:
+    """Whether a query may have this stem for a word: not all are, as "thi" is, and some stems are stop words."""
+    return stem.isascii() and stem.isalnum() and bool(clean(stem).terms)
 
 
 def lifetimes(count: int, mean: int, seed: int) -> NDArray[np.int64]:

@@ -24,13 +24,22 @@ def save(table: pa.Table, about: Mapping[str, Any], kind: tuple[str, int], path:
 
 def load(path: Path, kind: tuple[str, int]) -> tuple[pa.Table, dict[str, Any]]:
     """The table and what is said of it; InputError, naming the file, when it is no plan of this kind."""
+    table, about = _read(path)
+    if (about.get("format"), about.get("format_version")) != kind:
+        raise InputError(f"{path}: this is not a plan of this version; {_AGAIN}.")
+    return table, about
+
+
+def format_of(path: Path) -> str:
+    """The format of a plan; InputError, naming the file, when it is none."""
+    return str(_read(path)[1].get("format"))
+
+
+def _read(path: Path) -> tuple[pa.Table, dict[str, Any]]:
     if not path.is_file():
         raise InputError(f"{path}: there is no such plan; make one with `tidings plan learn`.")
     try:
         table = pq.read_table(path, page_checksum_verification=True)
-        about = json.loads((table.schema.metadata or {}).get(_KEY, b"{}"))
+        return table, json.loads((table.schema.metadata or {}).get(_KEY, b"{}"))
     except (OSError, pa.ArrowException, ValueError) as error:
         raise InputError(f"{path}: this is not a whole plan; {_AGAIN}.") from error
-    if (about.get("format"), about.get("format_version")) != kind:
-        raise InputError(f"{path}: this is not a plan of this version; {_AGAIN}.")
-    return table, about

@@ -11,13 +11,17 @@ from tidings.query.normal import Polygons, Ring
 
 
 def from_numbers(numbers: Sequence[float]) -> Polygons:
-    """The polygons that a region column holds as one run of numbers (see `model.REGION_TYPE`)."""
+    """The polygons that a region column holds as one run of numbers (see `model.REGION_TYPE`), judged."""
+    return polygons(unchecked(numbers).polygons)
+
+
+def unchecked(numbers: Sequence[float]) -> Polygons:
+    """The same, taken as they are."""
     rest = iter(numbers)
     try:
-        shapes = tuple(tuple(_ring(rest) for _ in range(int(next(rest)))) for _ in range(int(next(rest))))
+        return Polygons(tuple(tuple(_ring(rest) for _ in range(int(next(rest)))) for _ in range(int(next(rest)))))
     except (StopIteration, RuntimeError, ValueError, OverflowError):
         raise QueryError("a region needs four numbers: west, south, east, north, or whole polygons") from None
-    return polygons(shapes)
 
 
 def _ring(rest: Iterator[float]) -> Ring:

@@ -31,13 +31,14 @@ def parse_rows(
     refused: list[Refused] = []
     for row, text in zip(rows.tolist(), queries.take(pa.array(rows)).to_pylist(), strict=True):
         try:
-            parsed[row] = parse(text or "", _region_of(regions[row] if regions is not None else None))
+            parsed[row] = parse(text or "", region_of(regions[row] if regions is not None else None))
         except QueryError as error:
             refused.append(Refused(row, str(error)))
     return parsed, refused
 
 
-def _region_of(value: object) -> Place | None:
+def region_of(value: object) -> Place | None:
+    """The region a column holds; QueryError when that is none."""
     if value is None:
         return None
     if not isinstance(value, list) or len(value) < 4 or any(number is None for number in value):

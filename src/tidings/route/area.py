@@ -1,7 +1,11 @@
 """Route by place: PS²Stream's gridᵗ. The cell of a post tells its area, area and word tell the worker (H1); a word that
-leads to nothing in the area (it is not in H2) is passed over, and a post without any other is dropped at once."""
+leads to nothing in the area (it is not in H2) is passed over, and a post without any other is dropped at once.
+
+While two plans live side by side, posts go where either sends them."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numba import float64, types, uint8, uint16, uint32, uint64
@@ -10,8 +14,9 @@ from numpy.typing import NDArray
 from tidings.csr import distinct
 from tidings.index.area import space_plan
 from tidings.index.grid import find_list, hash_table, on_globe
-from tidings.index.index import Index
+from tidings.index.index import Index, LiveSegment
 from tidings.jit import inlined, kernel, read, write
+from tidings.partition.space.plan import SpacePlan
 from tidings.receive.marks import lowest_bit
 from tidings.receive.receiver import Received
 from tidings.route.router import Routed, Router, Share, spread_of
@@ -33,30 +38,28 @@ class AreaRouter:
     """The grid of a space plan, with what the subscriptions of an index version are led to by."""
 
     def __init__(self, index: Index) -> None:
-        assert index.manifest.plan is not None
-        plan = space_plan(index.folder / index.manifest.plan.space)
-        self.matchers = plan.workers
+        plan = index.manifest.plan
+        assert plan is not None
+        self.matchers = plan.matchers
         self._width = (self.matchers + 63) // 64
-        self._lines = (plan.lines.lons, plan.lines.lats)
-        self._area_of_cell, self._nowhere = plan.area_of_cell, np.uint64(plan.nowhere)
-        row_of, self._workers = plan.workers_of(index.vocabulary.terms())
-        self._row_of = row_of.astype(np.uint32)
         live = [one for matcher in range(self.matchers) for one in index.shard(matcher)]
-        self._keys = distinct(np.concatenate([np.zeros(0, np.uint64), *(one.areas.keys for one in live)]))
-        self._table = hash_table(self._keys)
-        self._leads = np.zeros(index.manifest.terms + 1, np.uint8)
-        self._leads[(self._keys & np.uint64(0xFFFFFFFF)).astype(np.int64)] |= _IN_AREAS
-        for one in live:
-            self._leads[one.areas.free] |= _FREE
+        terms = index.vocabulary.terms()
+        files = [(plan.space, False)] + [(plan.before, True)] * bool(plan.before)
+        self._grids = [
+            _Grid(space_plan(index.folder / file), terms, [one for one in live if one.is_old == is_old])
+            for file, is_old in files
+        ]
+
+    @property
+    def size_bytes(self) -> int:
+        """What a dispatcher needs of memory: H1 and H2."""
+        return sum(grid.size_bytes for grid in self._grids)
 
     def route(self, received: Received, positions: NDArray[np.float64], shed: Shed = _SHED_NOTHING) -> Routed:
         """The share of every matcher that is sent anything of a batch: posts with all their words."""
         assert not shed.is_on, "only plans of words shed"
         bits = np.zeros((len(received), self._width), np.uint64)
-        areas = np.empty(len(received), np.uint32)
-        _areas(positions.ravel(), *self._lines, self._area_of_cell, self._nowhere, areas)
-        known = (self._leads, self._table, self._keys, self._row_of, self._workers)
-        _route(received.terms, received.bounds, areas, *known, bits)
+        cells = [grid.route(received, positions, bits) for grid in self._grids]
         room = np.zeros((2, self.matchers), np.uint64)
         _count(received.bounds, bits, room)
         firsts = np.concatenate([np.zeros((2, 1), np.uint64), np.cumsum(room, axis=1, dtype=np.uint64)], axis=1)
@@ -64,7 +67,38 @@ class AreaRouter:
         terms = np.empty(int(firsts[1, -1]), np.uint32)
         _deal(received.terms, received.bounds, bits, firsts.copy(), dealt, terms)
         shares = [_share(n, firsts, dealt, terms) for n in np.flatnonzero(room[0]).tolist()]
-        return Routed(shares, None, spread_of(bits, self.matchers))
+        return Routed(shares, None, spread_of(bits, self.matchers), cells[0])
+
+
+class _Grid:
+    """One plan, with what leads to the subscriptions that lie as it says."""
+
+    def __init__(self, plan: SpacePlan, terms: Sequence[bytes], live: Sequence[LiveSegment]) -> None:
+        self._lines = (plan.lines.lons, plan.lines.lats)
+        self._area_of = np.append(plan.area_of_cell, np.uint32(plan.nowhere))
+        row_of, self._workers = plan.workers_of(terms)
+        self._row_of, self._name_of = row_of.astype(np.uint32), plan.names
+        self._keys = distinct(np.concatenate([np.zeros(0, np.uint64), *(one.areas.keys for one in live)]))
+        self._table = hash_table(self._keys)
+        self._leads = np.zeros(len(terms) + 1, np.uint8)
+        self._leads[(self._keys & np.uint64(0xFFFFFFFF)).astype(np.int64)] |= _IN_AREAS
+        for one in live:
+            self._leads[one.areas.free] |= _FREE
+
+    @property
+    def size_bytes(self) -> int:
+        arrays = (self._area_of, self._row_of, self._name_of, self._workers, self._keys, self._table, self._leads)
+        return sum(array.nbytes for array in arrays)
+
+    def route(self, received: Received, positions: NDArray[np.float64], bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
+        """Add the workers of each post to its bits; the cell of each, one behind the last where it has no position."""
+        cells = np.empty(len(received), np.uint32)
+        _cells(positions.ravel(), *self._lines, np.uint64(len(self._area_of) - 1), cells)
+        areas = self._area_of[cells]
+        known = (self._leads, self._table, self._keys)
+        where = (self._name_of[areas], self._row_of[areas])
+        _route(received.terms, received.bounds, *where, *known, self._workers, bits)
+        return cells
 
 
 def _share(matcher: int, firsts: NDArray[np.uint64], dealt: NDArray[np.uint32], terms: NDArray[np.uint32]) -> Share:
@@ -86,16 +120,16 @@ def _beyond(lines, place):  # type: ignore[no-untyped-def]
     return low
 
 
-@kernel(types.void, read(float64), read(float64), read(float64), read(uint32), uint64, write(uint32))
-def _areas(positions, lons, lats, area_of_cell, nowhere, areas):  # type: ignore[no-untyped-def]
-    """The area of each post; `nowhere` for one without a position."""
-    for post in range(uint64(areas.size)):
+@kernel(types.void, read(float64), read(float64), read(float64), uint64, write(uint32))
+def _cells(positions, lons, lats, nowhere, cells):  # type: ignore[no-untyped-def]
+    """The cell of each post; `nowhere` for one without a position."""
+    for post in range(uint64(cells.size)):
         lon, lat = positions[post * uint64(2)], positions[post * uint64(2) + _ONE]
         if on_globe(lon, lat):
             cell = _beyond(lats, lat) * (uint64(lons.size) + _ONE) + _beyond(lons, lon)
-            areas[post] = area_of_cell[cell]
+            cells[post] = uint32(cell)
         else:
-            areas[post] = uint32(nowhere)
+            cells[post] = uint32(nowhere)
 
 
 @inlined
@@ -116,18 +150,20 @@ def _send(worker, post, bits):  # type: ignore[no-untyped-def]
     read(uint32),
     read(uint32, 2),
     read(uint32),
+    read(uint32),
     read(uint8),
     read(uint32),
     read(uint64),
-    read(uint32),
     read(uint16, 2),
     write(uint64, 2),
 )
-def _route(terms, bounds, areas, leads, table, keys, row_of, workers, bits):  # type: ignore[no-untyped-def]
-    """Collect the workers of every post, as bits; term 0, no word, leads to what asks for a region only."""
+def _route(terms, bounds, areas, rows, leads, table, keys, workers, bits):  # type: ignore[no-untyped-def]
+    """Collect the workers of every post, as bits; term 0, no word, leads to what asks for a region only.
+
+    `areas` are those of the posts, by the number that leads know, and `rows` tells where their workers stand.
+    """
     for post in range(uint64(bounds.shape[0])):
-        area = uint64(areas[post])
-        row = uint64(row_of[area])
+        area, row = uint64(areas[post]), uint64(rows[post])
         if _leads_there(area, _ZERO, leads, table, keys):
             _send(uint64(workers[row, _ZERO]), post, bits)
         for at in range(uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])):

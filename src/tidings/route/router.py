@@ -38,12 +38,14 @@ class Share:
 class Routed:
     """The shares of a batch, and what was withheld from matchers; None where nothing is shed.
 
-    ``spread[n]`` posts would go to `n` matchers if nothing was shed.
+    ``spread[n]`` posts would go to `n` matchers if nothing was shed. `cells` are those of the posts on the grid of a
+    space plan; None where words alone decide.
     """
 
     shares: list[Share]
     withheld: Withheld | None
     spread: NDArray[np.int64]
+    cells: NDArray[np.uint32] | None = None
 
 
 class Router:

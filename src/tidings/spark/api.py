@@ -20,7 +20,7 @@ from tidings.receive.subscriptions import from_table
 from tidings.spark import posts as receive
 from tidings.spark.job import match_posts
 from tidings.spark.plan import plan_index
-from tidings.spark.sample import first_located, first_texts
+from tidings.spark.sample import first_posts
 from tidings.spark.ship import ship
 
 
@@ -86,8 +86,7 @@ def prepare(
     cores = posts.sparkSession.sparkContext.defaultParallelism
     partitioner = partitioner or ("hash" if posts.isStreaming else DEFAULT)
     wanted = WantedPlan.checked(partitioner, matchers, placement, cores)
-    texts = partial(first_texts, posts, QUICK_SAMPLE)
-    planned = plan_index(folder, checked.table, plan, wanted, texts, lambda: first_located(posts, QUICK_SAMPLE))
+    planned = plan_index(folder, checked.table, plan, wanted, partial(first_posts, posts, QUICK_SAMPLE))
     ref = ship(posts.sparkSession, planned.index)
     matches = match_posts(posts, planned.index, ref)
     if unique:

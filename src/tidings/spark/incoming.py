@@ -9,18 +9,20 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tidings.errors import TidingsError
-from tidings.partition.words.wanted import QUICK_SAMPLE
+from tidings.partition.space.wanted import Located
+from tidings.partition.words.wanted import QUICK_SAMPLE, Sample
 from tidings.receive.post_files import PostFiles, find_posts
 from tidings.spark.ending import INSTEAD
 from tidings.spark.failures import in_words
 from tidings.spark.kafka import SCHEME, kafka_failure, parse_kafka_url, read_kafka
 from tidings.spark.read import read_posts
 from tidings.spark.request import Say, StreamRequest
-from tidings.spark.sample import first_texts
+from tidings.spark.sample import first_posts
 from tidings.spark.source import Folder, bytes_a_post, first_look, read_folder
 from tidings.spark.stop import cancelled_when
 from tidings.spark.unread import Unread, UnreadFiles, UnreadMessages
@@ -30,12 +32,12 @@ from tidings.spark.watch import Newest
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """The posts as they come; how many files wait; what is unread; and some texts of what is there now, if any."""
+    """The posts as they come; how many files wait; what is unread; and some posts of what is there now, if any."""
 
     posts: DataFrame
     waiting_files: Callable[[], int | None]
     unread: Unread
-    sample: Callable[[], pa.Array]
+    sample: Sample
 
 
 def incoming(
@@ -44,7 +46,7 @@ def incoming(
     """None when stopped before there is anything."""
     if request.posts.startswith(SCHEME):
         unread = UnreadMessages(request.checkpoint, newest.offsets)
-        return Incoming(_topic(request, spark), lambda: None, unread, lambda: pa.array([], pa.large_string()))
+        return Incoming(_topic(request, spark), lambda: None, unread, _nothing)
     say(f"looking at the files in {request.posts}")
     folder = None
     with cancelled_when(stop, spark):
@@ -54,7 +56,7 @@ def incoming(
     waiting = WaitingFiles(folder.path, folder.format, request.checkpoint / "sources" / "0")
     size = bytes_a_post(folder)
     posts = read_folder(spark, folder, request.max_posts_per_batch, request.processed)
-    sample = partial(_newest_texts, spark, waiting, QUICK_SAMPLE * size, stop)
+    sample = partial(_newest_posts, spark, waiting, QUICK_SAMPLE * size, stop)
     return Incoming(posts, waiting.count, UnreadFiles(request.checkpoint, waiting, size), sample)
 
 
@@ -76,13 +78,17 @@ def _topic(request: StreamRequest, spark: SparkSession) -> DataFrame:
         raise kafka_failure(error, topic) or error from error
 
 
-def _newest_texts(spark: SparkSession, waiting: WaitingFiles, size_bytes: float, stop: threading.Event) -> pa.Array:
+def _nothing() -> Located:
+    return pa.array([], pa.large_string()), np.zeros((0, 2))
+
+
+def _newest_posts(spark: SparkSession, waiting: WaitingFiles, size_bytes: float, stop: threading.Event) -> Located:
     """Of the newest files; none where these cannot be read: the stream will stop at them and say why."""
-    texts = pa.array([], pa.large_string())
+    some = _nothing()
     with cancelled_when(stop, spark), suppress(Exception):
         found = [find_posts(str(file)) for file in waiting.newest(size_bytes)]
         if found:
             files = tuple(chain.from_iterable(one.files for one in found))
             headers = tuple(chain.from_iterable(one.headers for one in found))
-            texts = first_texts(read_posts(spark, PostFiles(found[0].format, files, None, headers)), QUICK_SAMPLE)
-    return texts
+            some = first_posts(read_posts(spark, PostFiles(found[0].format, files, None, headers)), QUICK_SAMPLE)
+    return some

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +13,7 @@ from tidings.errors import InputError
 from tidings.index.index import Index
 from tidings.index.manifest import PlanRecord
 from tidings.index.publish import create_index
-from tidings.partition.space.learn import SPACE_PARTITIONERS
-from tidings.partition.space.wanted import Located, learn_space
-from tidings.partition.words.wanted import WantedPlan
+from tidings.partition.words.wanted import Sample, WantedPlan
 from tidings.query.rows import Refused
 
 PLANS = ("auto", "replicated", "partitioned")
@@ -38,15 +35,14 @@ def plan_index(
     subscriptions: pa.Table,
     plan: str,
     wanted: WantedPlan,
-    sample: Callable[[], pa.Array],
-    located: Callable[[], Located],
+    sample: Sample,
     limit_bytes: int | None = None,
 ) -> PlannedIndex:
     """Build the index that a plan needs. `auto` is replicated while the index fits beside everything else."""
     if plan not in PLANS:
         raise InputError(f"There is no plan called {plan!r}; choose one of: {', '.join(PLANS)}.")
     if plan == "partitioned":
-        return _shared_out(folder, subscriptions, wanted, sample, located, "asked for")
+        return _shared_out(folder, subscriptions, wanted, sample, "asked for")
     index, refused = create_index(folder, subscriptions)
     size, limit = index.size_bytes, limit_bytes if limit_bytes is not None else _limit_bytes()
     if plan == "replicated":
@@ -56,7 +52,7 @@ def plan_index(
         return PlannedIndex(index, "replicated", why, refused)
     shutil.rmtree(folder)
     why = f"the index takes {size / 1e6:,.1f} MB, more than a worker should map (limit {limit / 1e6:,.0f} MB)"
-    return _shared_out(folder, subscriptions, wanted, sample, located, why)
+    return _shared_out(folder, subscriptions, wanted, sample, why)
 
 
 def plan_record(wanted: WantedPlan) -> PlanRecord:
@@ -73,18 +69,13 @@ def _shared_out(
     folder: Path,
     subscriptions: pa.Table,
     wanted: WantedPlan,
-    sample: Callable[[], pa.Array],
-    located: Callable[[], Located],
+    sample: Sample,
     why: str,
 ) -> PlannedIndex:
-    record = plan_record(wanted)
-    if wanted.partitioner in SPACE_PARTITIONERS:
-        space = learn_space(wanted.partitioner, wanted.matchers, located)
-        index, refused = create_index(folder, subscriptions, record, space)
-        how = f"{wanted.matchers} matchers, places and words by {wanted.partitioner}"
-        return PlannedIndex(index, "partitioned", f"{why}, with {how}", refused)
-    index, refused = create_index(folder, subscriptions, record, wanted.learn(sample))
+    index, refused = create_index(folder, subscriptions, plan_record(wanted), wanted.learn(sample))
     how = f"{wanted.matchers} matchers, words by {wanted.partitioner}, subscriptions by {wanted.placement}"
+    if wanted.by_space:
+        how = f"{wanted.matchers} matchers, places and words by {wanted.partitioner}"
     return PlannedIndex(index, "partitioned", f"{why}, with {how}", refused)
 
 

@@ -1,4 +1,4 @@
-"""A new plan of words while the stream runs: learned beside it from the posts of late, switched to between batches."""
+"""A new plan while the stream runs: learned beside it from the posts of late, switched to between batches."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pyarrow as pa
-
 from tidings.index.follow import Follower
 from tidings.index.index import Index
+from tidings.index.manifest import PlanRecord
 from tidings.partition.words.due import PlanHistory, Rules, Why
-from tidings.partition.words.recent import RecentTexts
-from tidings.partition.words.wanted import WantedPlan
+from tidings.partition.words.recent import RecentPosts
+from tidings.partition.words.wanted import Sample, WantedPlan
 from tidings.route.noted import Noted
 from tidings.spark.request import Say
 from tidings.store import Store
@@ -39,10 +38,12 @@ class Relearner:
         say: Say = lambda text: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._follower, self._store, self._rules = follower, store, rules
+        self._follower, self._store = follower, store
         self._wanted = wanted if wanted is not None and wanted.learns else None
+        by_space = wanted is not None and wanted.by_space
+        self._rules = Rules(None, None) if by_space else rules  # plans of places are adjusted instead (`adjusting.py`)
         self._kept, self._say, self._clock = kept, say, clock
-        self._recent = RecentTexts()
+        self.recent = RecentPosts()
         self._asked, self._not_before = 0, 0.0
         self.history = self._remembered(follower.index)
 
@@ -53,12 +54,12 @@ class Relearner:
             return 0
         return _TEXTS if self.history.is_learned else _TEXTS_AT_FIRST
 
-    def learn_first(self, sample: Callable[[], pa.Array], stop: threading.Event) -> None:
+    def learn_first(self, sample: Sample, stop: threading.Event) -> None:
         """Before the first batch: where no plan was learned yet and there are posts to learn from, wait for one."""
         if self._wanted is None or self.history.is_learned or not self._follower.index.manifest.subscriptions:
             return
-        self._recent.add(sample())
-        if self._recent.count and not stop.is_set() and self._begin(Why.first):
+        self.recent.add(sample())
+        if self.recent.count and not stop.is_set() and self._begin(Why.first):
             while not self._follower.has_learned and not stop.wait(_POLL_S):
                 pass
 
@@ -74,17 +75,16 @@ class Relearner:
             return
         if self._follower.is_learning or self._clock() < self._not_before:
             return
-        why = self.history.due(self._rules, self._clock(), asked > 0, self._recent.count)
-        if why is not None and self._follower.index.manifest.subscriptions:
+        why = self.history.due(self._rules, self._clock(), asked > 0, self.recent.count)
+        if why is not None and self._follower.index.manifest.subscriptions and self._begin(why):
             self._asked = asked
-            self._begin(why)
 
     def _begin(self, why: Why) -> bool:
         assert self._wanted is not None
-        texts = self._recent.texts()
-        begun = self._follower.relearn(self._wanted.learn_anew(lambda: texts))
+        posts = self.recent.posts()
+        begun = self._follower.relearn(self._wanted.learn_anew(lambda: posts))
         if begun:
-            self._say(f"learning a plan by {self._wanted.partitioner} from {len(texts):,} posts: {why}")
+            self._say(f"learning a plan by {self._wanted.partitioner} from {len(posts[0]):,} posts: {why}")
         return begun
 
     def at_version(self, index: Index) -> None:
@@ -97,7 +97,7 @@ class Relearner:
         plan = index.manifest.plan
         if plan is None or plan.version == self.history.version:
             return
-        self.history = PlanHistory(plan.version, bool(plan.words), self._clock())
+        self.history = PlanHistory(plan.version, is_learned(plan), self._clock())
         if self._asked:
             self._store.relearned(self._asked)
             self._asked = 0
@@ -109,7 +109,7 @@ class Relearner:
 
         One that was replayed with an older plan says nothing about this one.
         """
-        self._recent.add(noted.texts)
+        self.recent.add((noted.texts, noted.positions))
         plan = index.manifest.plan
         if noted.posts and plan is not None and plan.version == self.history.version:
             before, self.history = self.history, self.history.measured(noted.posts, loads)
@@ -135,10 +135,10 @@ class Relearner:
             told = json.loads(self._kept.read_text("utf-8"))
             since, first = float(told["since"]), told["value_at_first"]
             if told["version"] == plan.version:
-                return PlanHistory(plan.version, bool(plan.words), since, first and float(first))
+                return PlanHistory(plan.version, is_learned(plan), since, first and float(first))
         except (OSError, ValueError, KeyError, TypeError):  # none yet, or damaged: it is no more than a reminder
             pass
-        return PlanHistory(plan.version, bool(plan.words), self._clock())
+        return PlanHistory(plan.version, is_learned(plan), self._clock())
 
     def _keep(self) -> None:
         known = self.history
@@ -146,3 +146,8 @@ class Relearner:
         partial = self._kept.with_suffix(".partial")
         partial.write_text(json.dumps(told), "utf-8")
         os.replace(partial, self._kept)
+
+
+def is_learned(plan: PlanRecord) -> bool:
+    """Whether a plan was learned or given; words are hashed until then."""
+    return bool(plan.words or plan.space)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidings.adjust.rules import AdjustRules
 from tidings.config import MAX_POSTS_A_BATCH
 from tidings.partition.words.due import Rules
 from tidings.partition.words.learn import DEFAULT
@@ -14,6 +15,7 @@ from tidings.store import Retention
 Say = Callable[[str], None]
 _DEFAULT_RETENTION = Retention()
 _DEFAULT_RULES = Rules()
+_DEFAULT_ADJUSTMENT = AdjustRules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class StreamRequest:
     partitioner: str = DEFAULT
     placement: str = "rarest"
     relearn: Rules = _DEFAULT_RULES
+    adjust: AdjustRules = _DEFAULT_ADJUSTMENT
     shed: str = "off"
     latency_s: float = 5.0
     metrics_port: int | None = None

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tidings.errors import InputError, TidingsError
 from tidings.model import RejectedSubscription, SubscriptionFile
+from tidings.partition.space.wanted import Located
 from tidings.receive.post_files import PostFiles
 from tidings.spark.api import Matching, prepare
 from tidings.spark.failures import in_words
@@ -21,7 +21,7 @@ from tidings.spark.look import Look, look_at, rejected_line, write_rejected
 from tidings.spark.progress import Tasks, running_tasks
 from tidings.spark.publish import Output, Staging
 from tidings.spark.read import SETTINGS, read_posts
-from tidings.spark.sample import random_texts
+from tidings.spark.sample import random_posts
 from tidings.spark.session import LOG_FILE, session
 from tidings.spark.stop import stopped_afterwards
 from tidings.spark.write import write_matches
@@ -67,11 +67,11 @@ def match_files(request: Request, note: Note) -> Outcome:
         return _match(request, staging, spark, note)
 
 
-def sample_files(posts: PostFiles, count: int, seed: int, out: Path, note: Note) -> pa.Array:
-    """The texts of some posts drawn at random from files, to learn a plan from that will be written to `out`."""
+def sample_files(posts: PostFiles, count: int, seed: int, out: Path, note: Note) -> Located:
+    """Some posts drawn at random from files, to learn a plan from that will be written to `out`."""
     with told_in_words(out), started(None) as spark:
         note("reading the posts", lambda: running_tasks(spark))
-        return random_texts(read_posts(spark, posts), count, seed)
+        return random_posts(read_posts(spark, posts), count, seed)
 
 
 @contextmanager

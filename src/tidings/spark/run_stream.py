@@ -11,6 +11,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tidings.spark.adjusting import Adjuster
 from tidings.spark.checkpoint import check, check_stored, open_batch, stream_id
 from tidings.spark.deliver import Delivery, ToKafka, ToParquet, ToStore
 from tidings.spark.ending import failed, hear_out, until_stopped
@@ -93,7 +94,15 @@ def _batches(
         lambda batch: taken_files(request.checkpoint, batch),
         Storing(store, request.folder / "found", lambda: open_store(request.where)),
         pin_anew=request.pin_anew,
+        adjuster=_adjuster(request, following, relearner, say),
     )
+
+
+def _adjuster(request: StreamRequest, following: Following, relearner: Relearner, say: Say) -> Adjuster | None:
+    wanted, looked = following.wanted, request.folder / "adjust.json"
+    if wanted is None or not wanted.by_space:
+        return None
+    return Adjuster(following.follower, wanted, relearner.recent, request.adjust, looked, say)
 
 
 def _watched(
@@ -101,6 +110,8 @@ def _watched(
 ) -> Watch:
     wanted = following.wanted
     about = {} if wanted is None else {"partitioner": wanted.partitioner, "placement": wanted.placement}
+    if wanted is not None and wanted.by_space:
+        about = {"partitioner": wanted.partitioner, "shared_out": "places and words"}
     return Watch(
         request.folder,
         store,
@@ -110,7 +121,7 @@ def _watched(
         lambda: batches.spent_ms,
         source.waiting_files,
         batches.meter.of,
-        lambda: {**about, **batches.shedder.told(), **batches.relearner.told()},
+        lambda: {**about, **batches.told()},
         newest,
     )
 

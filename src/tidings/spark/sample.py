@@ -4,38 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 
 from tidings.errors import InputError
+from tidings.partition.space.wanted import Located
 from tidings.receive.compose import positions, searchable
 from tidings.spark import posts as receive
 
+_SEARCHED = ("text", "title", "tags", "lat", "lon")
 _MORE = 1.05  # a random sample of a given share is sometimes a bit too small
 
 
-def first_texts(posts: DataFrame, count: int) -> pa.Array:
-    """What would be searched of the first `count` posts; those that are not fit to be matched are left out."""
+def first_posts(posts: DataFrame, count: int) -> Located:
+    """What would be searched of the first `count` posts, and longitude and latitude of each, NaN where it has none.
+
+    Those that are not fit to be matched are left out.
+    """
     refuse_streaming(posts)
-    return _texts(_searched(posts).limit(count))
+    return _located(_searched(posts).limit(count))
 
 
-def first_located(posts: DataFrame, count: int) -> tuple[pa.Array, NDArray[np.float64]]:
-    """What would be searched of the first `count` posts, and longitude and latitude of each, NaN where it has none."""
-    refuse_streaming(posts)
-    usable = receive.accepted(posts)
-    columns = [name for name in ("text", "title", "tags", "lat", "lon") if name in usable.columns]
-    found = usable.select(*columns).limit(count).toArrow()
-    texts = pa.chunked_array([searchable(batch) for batch in found.to_batches()], pa.string())
-    where = [positions(batch) for batch in found.to_batches()]
-    return texts.cast(pa.large_string()).combine_chunks(), np.concatenate([np.zeros((0, 2)), *where])
-
-
-def random_texts(posts: DataFrame, count: int, seed: int) -> pa.Array:
+def random_posts(posts: DataFrame, count: int, seed: int) -> Located:
     """The same of `count` posts drawn at random; of all of them if there are no more."""
     fit = _searched(posts)
     total = fit.count()
-    return _texts(fit if total <= count else fit.sample(min(1.0, _MORE * count / total), seed).limit(count))
+    return _located(fit if total <= count else fit.sample(min(1.0, _MORE * count / total), seed).limit(count))
 
 
 def refuse_streaming(posts: DataFrame) -> None:
@@ -48,9 +41,12 @@ def refuse_streaming(posts: DataFrame) -> None:
 
 
 def _searched(posts: DataFrame) -> DataFrame:
-    return receive.accepted(posts).select(*(name for name in ("text", "title", "tags") if name in posts.columns))
+    usable = receive.accepted(posts)
+    return usable.select(*(name for name in _SEARCHED if name in usable.columns))
 
 
-def _texts(posts: DataFrame) -> pa.Array:
-    pieces = [searchable(batch) for batch in posts.toArrow().to_batches()]
-    return pa.chunked_array(pieces, pa.string()).cast(pa.large_string()).combine_chunks()
+def _located(posts: DataFrame) -> Located:
+    found = posts.toArrow().to_batches()
+    texts = pa.chunked_array([searchable(batch) for batch in found], pa.string())
+    where = [positions(batch) for batch in found]
+    return texts.cast(pa.large_string()).combine_chunks(), np.concatenate([np.zeros((0, 2)), *where])

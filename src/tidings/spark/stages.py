@@ -75,7 +75,8 @@ def route(ref: IndexRef, routed: pa.Schema, routing: Routing = _SEND_ALL) -> Sta
         for number, batch in enumerate(batches, first_batch_number()):
             received, where = opened.receive(batch)
             sent = opened.router.route(received, where, routing.shed)
-            noted.append(Noted.of(sent, _some_texts(batch, routing.texts)))
+            if routing.tell is not None:
+                noted.append(Noted.of(sent, *_some_posts(batch, where, routing.texts)))
             shares = sent.shares
             blobs = [pack(share, batch.column("id"), where, routed) for share in shares]
             matchers = pa.array([share.matcher for share in shares], pa.int32())
@@ -86,10 +87,10 @@ def route(ref: IndexRef, routed: pa.Schema, routing: Routing = _SEND_ALL) -> Sta
     return stage
 
 
-def _some_texts(batch: pa.RecordBatch, count: int) -> pa.Array:
-    """What would be searched of so many posts, from all over a batch."""
+def _some_posts(batch: pa.RecordBatch, where: NDArray[np.float64], count: int) -> tuple[pa.Array, NDArray[np.float64]]:
+    """What would be searched of so many posts, from all over a batch, and where they are."""
     rows = np.linspace(0, batch.num_rows, min(count, batch.num_rows), endpoint=False).astype(np.int64)
-    return searchable(batch.take(pa.array(rows))).cast(pa.large_string())
+    return searchable(batch.take(pa.array(rows))).cast(pa.large_string()), where[rows]
 
 
 def match_shard(ref: IndexRef, routed: pa.Schema) -> Stage:

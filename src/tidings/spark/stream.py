@@ -23,6 +23,7 @@ from tidings.index.index import Index
 from tidings.index.owed import Owed
 from tidings.route.noted import Noted
 from tidings.spark import posts as receive
+from tidings.spark.adjusting import Adjuster
 from tidings.spark.deliver import Delivery
 from tidings.spark.found import Parts, gathered, is_large
 from tidings.spark.job import wanted_posts
@@ -53,6 +54,7 @@ class Batches:
     files: Callable[[int], list[Path]] = lambda batch: []  # that a batch takes; InputError if one is gone
     storing: Storing | None = None  # None: everything at once, and held in memory before
     pin_anew: bool = False
+    adjuster: Adjuster | None = None  # where there is a plan of places to adjust
     stopping: threading.Event = field(default_factory=threading.Event)
     running: threading.Lock = field(default_factory=threading.Lock)
     spent_ms: dict[str, float] = field(default_factory=dict)
@@ -103,6 +105,8 @@ class Batches:
             self._storing.store(begun, self._result(index, noted), left)
         self.shedder.measured(batch, time.monotonic() - start, noted)
         self.relearner.measured(index, noted, [load.posts + load.withheld for load in self.meter.of(batch)])
+        if self.adjuster is not None:
+            self.adjuster.measured(index, noted)
 
     def _matched(self, posts: DataFrame, index: Index, batch: int, shed: str) -> tuple[Parts, Noted]:
         """What is found; of a large batch in files, as it may be more than this process can hold."""
@@ -140,8 +144,10 @@ class Batches:
             ) from error
 
     def _newest(self, batch: int) -> Index:
-        """The index with all changes, and with a plan that was learned meanwhile."""
+        """The index with all changes, and with a plan that was learned or adjusted meanwhile."""
         self.relearner.at_border()
+        if self.adjuster is not None:
+            self.adjuster.at_border()
         switches = self.follower.has_learned
         if switches:
             reached("before switching", batch)
@@ -149,7 +155,14 @@ class Batches:
         if switches:
             reached("after switching", batch)
         self.relearner.at_version(index)
+        if self.adjuster is not None:
+            self.adjuster.at_version(index)
         return index
+
+    def told(self) -> dict[str, object]:
+        """What those who decide have to tell, for the figures."""
+        adjusted = self.adjuster.told() if self.adjuster is not None else {}
+        return {**self.shedder.told(), **self.relearner.told(), **adjusted}
 
     def _figures(self) -> Mapping[str, object]:
         return {name: round(value, 1) for name, value in self.spent_ms.items()}

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-Region = tuple[float, float, float, float]
-"""West, south, east, north in degrees."""
+Region = tuple[float, ...]
+"""West, south, east, north in degrees; or polygons as one run of numbers, as `model.REGION_TYPE` tells."""
 
 DAY_S = 86_400.0
 

@@ -103,7 +103,11 @@ CREATE TABLE webhook_attempt (
 INSERT INTO counter (name, value) VALUES ('webhook', 0), ('webhooks told', 0);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SHEDDING, _FEEDS, _OWNERS, _WEBHOOKS)
+_SHAPES = """
+ALTER TABLE subscription ADD COLUMN shape TEXT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SHEDDING, _FEEDS, _OWNERS, _WEBHOOKS, _SHAPES)
 """Step n takes a store from version n to n + 1. A step that was released is never edited."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
@@ -13,8 +14,8 @@ from tidings.store.database import Database, Row
 from tidings.store.records import Change, Changed, NewSubscription, Subscription
 
 _PAGE = 10_000
-_COLUMNS = "id, owner, query, west, south, east, north, created_at, removed_at"
 _FLOATS = ("west", "south", "east", "north")
+_COLUMNS = f"id, owner, query, {', '.join(_FLOATS)}, shape, created_at, removed_at"
 
 
 def subscribe_many(db: Database, rows: Iterable[NewSubscription | tuple[object, ...]], now: float) -> range:
@@ -55,8 +56,11 @@ def _columns(rows: list[NewSubscription]) -> pa.Table:
         "owner": clean(pa.chunked_array([[row.owner for row in rows]], pa.string())),
         "query": clean(pa.chunked_array([[row.query for row in rows]], pa.string())),
     }
+    boxes = [row.region if row.region and len(row.region) == len(_FLOATS) else None for row in rows]
     for side, name in enumerate(_FLOATS):
-        made[name] = pa.chunked_array([[row.region[side] if row.region else None for row in rows]], pa.float64())
+        made[name] = pa.chunked_array([[box[side] if box else None for box in boxes]], pa.float64())
+    shapes = [json.dumps(row.region) if row.region and not box else None for row, box in zip(rows, boxes, strict=True)]
+    made["shape"] = pa.chunked_array([shapes], pa.string())
     return pa.table(made)
 
 
@@ -114,8 +118,10 @@ def owners(db: Database, above: int) -> list[tuple[int, str]]:
 
 
 def _subscription(row: Row) -> Subscription:
-    identity, owner, query, west, south, east, north, created_at, removed_at = row
-    region = None if west is None else (west, south, east, north)
+    identity, owner, query, *box, shape, created_at, removed_at = row
+    region = None if box[0] is None else tuple(box)
+    if shape is not None:
+        region = tuple(json.loads(shape))
     return Subscription(identity, owner, query, region, created_at, removed_at)
 
 

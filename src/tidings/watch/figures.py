@@ -40,10 +40,16 @@ class StreamFigures:
     plan: str = "replicated"
     plan_version: int = 1
     partitioner: str = ""  # how words are shared out, where they are
+    shared_out: str = "words"  # or "places and words"
     placement: str = ""
     plan_value: float | None = None  # imbalance × spread, measured last; None before it was
     plan_value_at_first: float | None = None  # and right after the plan was learned
-    learning: bool = False  # whether a new plan is being learned
+    learning: bool = False  # whether a new plan is being learned, or this one changed
+    adjustments: int = 0  # of a plan of places, since the start
+    adjusted_bytes: int = 0  # of subscriptions that went from one matcher to another by these
+    adjusting_seconds: float = 0.0  # from the decision to the batch that uses it, all together
+    last_adjustment: dict[str, Any] = field(default_factory=dict)  # reason, bytes, seconds, at
+    old_plan_share: float | None = None  # of the subscriptions that lie by the plan before; None: one plan
     segments: int = 0
     subscriptions: int = 0
     matchers: tuple[MatcherLoad, ...] = ()  # since the start

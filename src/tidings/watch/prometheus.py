@@ -24,6 +24,8 @@ _COUNTERS = {
     "matches": "Matches found since the stream started.",
     "rejected": "Rows that could not be used since the stream started.",
     "withheld": "Posts that were withheld from matchers (once for each) since the stream started.",
+    "adjustments": "Times that a plan of places was adjusted since the stream started.",
+    "adjusted_bytes": "Bytes of subscriptions that went from one matcher to another by that.",
 }
 _GAUGES = {
     "batch": ("last_batch", "The number of the last batch."),
@@ -38,6 +40,7 @@ _GAUGES = {
     "subscriptions": ("subscriptions", "Subscriptions in the index."),
     "plan_value": ("plan_value", "Imbalance times spread of the plan of words, measured last."),
     "plan_value_at_first": ("plan_value_when_learned", "The same right after the plan was learned."),
+    "old_plan_share": ("old_plan_share", "Part of the subscriptions that lies by the plan before this one."),
     "shed_level": ("shed_level", "How much is shed: 0 nothing, each level more."),
     "unread_posts": ("unread_posts", "Posts unread when the last batch began, its own included."),
     "unread_seconds": ("unread_seconds", "How long these were going to take."),

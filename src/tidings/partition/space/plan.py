@@ -14,27 +14,31 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidings.csr import distinct
 from tidings.errors import InputError
 from tidings.partition import plan_file
 from tidings.partition.space.load import LoadModel
+from tidings.partition.space.touch import named, rectangles
 from tidings.partition.space.workload import Lines
 from tidings.partition.words.plan import checked_matchers, hashed
 
-_KIND = ("tidings-space-plan", 1)
-_CELLS_AT_ONCE = 1 << 22
+KIND = ("tidings-space-plan", 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """The workers of an area. Several share its words: each known word has its own, others go to one by their hash."""
+    """The workers of an area. Several share its words: each known word has its own, others go to one by their hash.
+
+    A worker that took over the words of another is there more than once. Segments that were not made anew when an area
+    was cut off another know it by the number of that other one: `known_as`.
+    """
 
     workers: tuple[int, ...]
     words: dict[bytes, int] = field(default_factory=dict)
+    known_as: int | None = None
 
     @property
     def is_shared(self) -> bool:
-        return len(self.workers) > 1
+        return len(set(self.workers)) > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,32 +58,30 @@ class SpacePlan:
         """The area of posts without a position."""
         return len(self.areas) - 1
 
+    @property
+    def names(self) -> NDArray[np.uint32]:
+        """By which number segments know each area."""
+        known = (number if area.known_as is None else area.known_as for number, area in enumerate(self.areas))
+        return np.fromiter(known, np.uint32, len(self.areas))
+
     def areas_of(
         self, boxes: NDArray[np.float64], which: NDArray[np.intp]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(area, which) of all areas that boxes touch, each pair once."""
-        columns = self.lines.column(boxes[:, 0]), self.lines.column(boxes[:, 2])
-        rows = self.lines.row(boxes[:, 1]), self.lines.row(boxes[:, 3])
-        wide, high = columns[1] - columns[0] + 1, rows[1] - rows[0] + 1
-        counts = wide * high
-        pieces = [np.zeros(0, np.int64)]
-        for some in np.array_split(np.arange(len(boxes)), 1 + int(counts.sum()) // _CELLS_AT_ONCE):
-            box = np.repeat(some, counts[some])
-            nth = np.arange(len(box)) - np.repeat(np.cumsum(counts[some]) - counts[some], counts[some])
-            cells = (rows[0][box] + nth // wide[box]) * self.lines.columns + columns[0][box] + nth % wide[box]
-            pieces.append(distinct(which[box].astype(np.int64) << 32 | self.area_of_cell[cells]))
-        pairs = distinct(np.concatenate(pieces))
-        return pairs & 0xFFFFFFFF, pairs >> 32
+        return named(rectangles(self.lines, boxes), self.lines.columns, self.area_of_cell, which)
 
     def workers_of(self, terms: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
         """(the row of each area, the worker of each term in each row). Term 0, no word, is put before the others.
 
-        Areas of one worker share a row with all other areas of that worker.
+        Areas of one worker share a row with all other areas of that worker; one that has lost its cells has any.
         """
-        row_of = np.empty(len(self.areas), np.int64)
+        row_of = np.zeros(len(self.areas), np.int64)
+        is_used = np.zeros(len(self.areas), bool)
+        is_used[self.area_of_cell] = is_used[self.nowhere] = True
         rows: list[NDArray[np.uint16]] = []
         alone: dict[int, int] = {}
-        for number, area in enumerate(self.areas):
+        for number in np.flatnonzero(is_used).tolist():
+            area = self.areas[number]
             if area.is_shared:
                 row_of[number] = len(rows)
                 rows.append(_row(area, terms))
@@ -112,22 +114,26 @@ def save_space_plan(plan: SpacePlan, path: Path) -> None:
         "lats": plan.lines.lats.tolist(),
         "cells": [cells[firsts].tolist(), np.diff(np.append(firsts, len(cells))).tolist()],
         "areas": [list(area.workers) for area in plan.areas],
+        "known_as": {str(n): area.known_as for n, area in enumerate(plan.areas) if area.known_as is not None},
         "load": plan.model.to_dict(),
     }
     rows = [(number, word, worker) for number, area in enumerate(plan.areas) for word, worker in area.words.items()]
     columns = list(zip(*rows, strict=True)) or [(), (), ()]
     kinds = (pa.uint32(), pa.binary(), pa.uint16())
     table = pa.table([pa.array(c, kind) for c, kind in zip(columns, kinds, strict=True)], ["area", "word", "worker"])
-    plan_file.save(table, about, _KIND, path)
+    plan_file.save(table, about, KIND, path)
 
 
 def load_space_plan(path: Path) -> SpacePlan:
     """Read a plan; InputError, naming the file, when it is none."""
-    table, about = plan_file.load(path, _KIND)
+    table, about = plan_file.load(path, KIND)
     words: dict[int, dict[bytes, int]] = {}
     for area, word, worker in zip(*(table.column(name).to_pylist() for name in table.column_names), strict=True):
         words.setdefault(area, {})[word] = worker
-    areas = tuple(Area(tuple(own), words.get(number, {})) for number, own in enumerate(about["areas"]))
+    known = {int(number): name for number, name in about.get("known_as", {}).items()}
+    areas = tuple(
+        Area(tuple(own), words.get(number, {}), known.get(number)) for number, own in enumerate(about["areas"])
+    )
     lines = Lines(np.array(about["lons"], np.float64), np.array(about["lats"], np.float64))
     cells = np.repeat(np.array(about["cells"][0], np.uint32), about["cells"][1])
     workers, model = checked_matchers(about["workers"]), LoadModel.from_dict(about["load"])

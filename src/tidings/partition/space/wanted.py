@@ -24,11 +24,16 @@ def learn_space(name: str, workers: int, sample: Callable[[], Located], seed: in
     """How to learn a plan once the subscriptions are compiled; the sample is asked for only then."""
 
     def learn(terms: Sequence[bytes], conjunctions: Conjunctions) -> SpacePlan:
-        texts, positions = sample()
-        received = Receiver(Vocabulary.build(terms)).receive(texts)
-        if len(conjunctions) > MAX_CONJUNCTIONS:
-            drawn = np.random.default_rng(seed).choice(len(conjunctions), MAX_CONJUNCTIONS, replace=False)
-            conjunctions = conjunctions.select(np.sort(drawn))
-        return fit_space(name, Workload.of(terms, received, positions, conjunctions), workers)
+        return fit_space(name, workload_of(terms, conjunctions, sample(), seed), workers)
 
     return learn
+
+
+def workload_of(terms: Sequence[bytes], conjunctions: Conjunctions, posts: Located, seed: int = 0) -> Workload:
+    """Posts and subscriptions as plans are learned from and judged by; of very many subscriptions a sample."""
+    texts, positions = posts
+    received = Receiver(Vocabulary.build(terms)).receive(texts)
+    if len(conjunctions) > MAX_CONJUNCTIONS:
+        drawn = np.random.default_rng(seed).choice(len(conjunctions), MAX_CONJUNCTIONS, replace=False)
+        conjunctions = conjunctions.select(np.sort(drawn))
+    return Workload.of(terms, received, positions, conjunctions)

@@ -4,33 +4,36 @@ from __future__ import annotations
 
 from collections import deque
 
+import numpy as np
 import pyarrow as pa
 
+from tidings.partition.space.wanted import Located
 from tidings.partition.words.wanted import QUICK_SAMPLE
 
 
-class RecentTexts:
-    """The newest texts, so many at most."""
+class RecentPosts:
+    """The newest texts, each with its position, so many at most."""
 
     def __init__(self, most: int = QUICK_SAMPLE) -> None:
         self._most = most
-        self._pieces: deque[pa.Array] = deque()
+        self._pieces: deque[Located] = deque()
         self.count = 0
 
-    def add(self, texts: pa.Array) -> None:
+    def add(self, some: Located) -> None:
         """What is beyond the bound goes, the oldest first."""
-        if not len(texts):
+        if not len(some[0]):
             return
-        self._pieces.append(texts)
-        self.count += len(texts)
+        self._pieces.append(some)
+        self.count += len(some[0])
         while self.count > self._most:
-            oldest, over = self._pieces[0], self.count - self._most
-            if len(oldest) <= over:
+            (texts, positions), over = self._pieces[0], self.count - self._most
+            if len(texts) <= over:
                 self._pieces.popleft()
-                self.count -= len(oldest)
+                self.count -= len(texts)
             else:
-                self._pieces[0] = oldest.slice(over)
+                self._pieces[0] = texts.slice(over), positions[over:]
                 self.count -= over
 
-    def texts(self) -> pa.Array:
-        return pa.concat_arrays([pa.array([], pa.large_string()), *self._pieces])
+    def posts(self) -> Located:
+        texts = pa.concat_arrays([pa.array([], pa.large_string()), *(texts for texts, _ in self._pieces)])
+        return texts, np.concatenate([np.zeros((0, 2)), *(positions for _, positions in self._pieces)])

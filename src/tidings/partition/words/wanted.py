@@ -7,17 +7,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-
 from tidings.errors import InputError
 from tidings.index.conjunctions import Conjunctions
+from tidings.partition.plans import load_any_plan
 from tidings.partition.space.learn import SPACE_PARTITIONERS
+from tidings.partition.space.plan import SpacePlan
+from tidings.partition.space.wanted import Located, learn_space
 from tidings.partition.words.asked import fit_texts
 from tidings.partition.words.learn import LEARNED, PARTITIONERS
-from tidings.partition.words.plan import HashPlan, LearnedPlan, WordPlan, checked_matchers, load_plan
+from tidings.partition.words.plan import HashPlan, LearnedPlan, WordPlan, checked_matchers
 from tidings.place.placer import placer
 
-Learn = Callable[[Sequence[bytes], Conjunctions], WordPlan]
+Learn = Callable[[Sequence[bytes], Conjunctions], WordPlan | SpacePlan]
+Sample = Callable[[], Located]
 QUICK_SAMPLE = 100_000  # posts that a plan is learned from when nobody made one before
 
 
@@ -28,7 +30,7 @@ class WantedPlan:
     partitioner: str
     matchers: int
     placement: str
-    learned: LearnedPlan | None = None  # when the partitioner is a file
+    learned: LearnedPlan | SpacePlan | None = None  # when the partitioner is a file
     origin: str = ""  # what tells that file from others
 
     @classmethod
@@ -40,25 +42,31 @@ class WantedPlan:
         if not Path(partitioner).exists():
             known = ", ".join((*PARTITIONERS, *SPACE_PARTITIONERS))
             raise InputError(f"There is no partitioner and no plan called {partitioner!r}; choose one of: {known}.")
-        plan = load_plan(Path(partitioner))
-        if matchers not in (None, plan.matchers):
-            raise InputError(f"{partitioner}: this plan is for {plan.matchers} matchers, not for {matchers}.")
+        plan = load_any_plan(Path(partitioner))
+        own = plan.workers if isinstance(plan, SpacePlan) else plan.matchers
+        if matchers not in (None, own):
+            raise InputError(f"{partitioner}: this plan is for {own} matchers, not for {matchers}.")
         origin = f"{zlib.crc32(Path(partitioner).read_bytes()):08x}"
-        return cls(plan.algorithm, plan.matchers, placement, plan, origin)
+        return cls(plan.algorithm, own, placement, plan, origin)
+
+    @property
+    def by_space(self) -> bool:
+        """Whether places decide too, not words alone."""
+        return self.partitioner in SPACE_PARTITIONERS
 
     @property
     def learns(self) -> bool:
         """Whether its algorithm learns from posts at all."""
-        return self.partitioner in LEARNED
+        return self.partitioner in LEARNED or self.by_space
 
     @property
     def must_learn(self) -> bool:
         return self.learned is None and self.learns
 
-    def learn(self, sample: Callable[[], pa.Array]) -> Learn:
-        """From the subscribed words to the plan; `sample` gives texts of posts, and is asked only if need be."""
+    def learn(self, sample: Sample) -> Learn:
+        """From the subscribed words to the plan; `sample` gives posts, and is asked only if need be."""
 
-        def learned(terms: Sequence[bytes], conjunctions: Conjunctions) -> WordPlan:
+        def learned(terms: Sequence[bytes], conjunctions: Conjunctions) -> WordPlan | SpacePlan:
             if self.learned is not None:
                 return self.learned
             if not self.must_learn:
@@ -67,10 +75,12 @@ class WantedPlan:
 
         return learned
 
-    def learn_anew(self, sample: Callable[[], pa.Array]) -> Learn:
+    def learn_anew(self, sample: Sample) -> Learn:
         """The same, whatever was learned before."""
+        if self.by_space:
+            return learn_space(self.partitioner, self.matchers, sample)
 
         def learned(terms: Sequence[bytes], conjunctions: Conjunctions) -> WordPlan:
-            return fit_texts(self.partitioner, sample(), terms, conjunctions, self.matchers)
+            return fit_texts(self.partitioner, sample()[0], terms, conjunctions, self.matchers)
 
         return learned
