@@ -19,6 +19,7 @@ _ROWS = pa.list_(pa.uint32())
 _POSTS = pa.schema([("time", pa.int64()), ("tags", _ROWS)])
 _SETS = pa.schema([("tags", _ROWS), ("weight", pa.int64())])
 _TOLD = pa.schema([("now", pa.int64()), ("pane", pa.int64()), ("weight", pa.int8()), ("tags", _ROWS)])
+_OWNERS = pa.schema([("owners", pa.uint64())])
 _REPORTS = pa.schema(
     [("end", pa.int64()), ("calculator", pa.uint8()), ("support", pa.int64()), ("union", pa.int64()), ("tags", _ROWS)]
 )
@@ -32,7 +33,25 @@ def pack_posts(parsed: Parsed) -> tuple[bytes, pa.Buffer]:
 
 def unpack_posts(names: bytes, blob: pa.Buffer) -> Parsed:
     times, rows = _unpack(_POSTS, blob)
-    return Parsed(TaggedPosts(np.asarray(times), *_flat(rows)), names.split(b"\n"))
+    return Parsed(TaggedPosts(np.asarray(times), *_flat(rows)), unpack_names(names))
+
+
+def unpack_names(names: bytes) -> list[bytes]:
+    return names.split(b"\n") if names else []
+
+
+def buffer(blob: bytes) -> pa.Buffer:
+    return pa.py_buffer(blob)
+
+
+def pack_owners(names: list[bytes], owners: NDArray[np.uint64]) -> tuple[bytes, bytes]:
+    """The names of tags, a line each, and the calculators of each, as bits."""
+    return b"\n".join(names), _pack(_OWNERS, owners).to_pybytes()
+
+
+def unpack_owners(names: bytes, blob: pa.Buffer) -> tuple[list[bytes], NDArray[np.uint64]]:
+    (owners,) = _unpack(_OWNERS, blob)
+    return unpack_names(names), np.asarray(owners)
 
 
 def pack_sets(sets: TagSets) -> pa.Buffer:

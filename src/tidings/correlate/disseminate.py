@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import int64, types, uint32, uint64
 
+from tidings.correlate.sightings import sighted
 from tidings.jit import inlined, kernel, read, write
-from tidings.partition.tags.nodes import child
 from tidings.partition.tags.plan import MAX_PARTITIONS
 from tidings.partition.tags.subsets import MAX_TAGS
 from tidings.receive.marks import lowest_bit
@@ -62,32 +62,6 @@ def _notify(post, tags, first, last, calculator, owners, weight, at_post, counte
     heads[head, _THREE], heads[head, _FOUR] = weight, uint32(at_post)
     counters[HEADS] += 1
     counters[TOLD] = int64(end)
-
-
-@inlined
-def _sighted(tags, first, last, owners, table, parents, set_tags, state, subset, seen, wanted):  # type: ignore[no-untyped-def]
-    """Count every set of these tags that nobody owns whole; the largest that was seen often enough, as bits, or 0.
-
-    Of several the last in the order of their bits is taken: no set comes before those it contains.
-    """
-    subset[_ZERO] = _ZERO
-    found = _ZERO
-    for number in range(last - first):
-        tag = tags[first + number]
-        base = _ONE << number
-        for smaller in range(base):
-            node = child(table, parents, set_tags, state, subset[smaller], tag)
-            mask = base + smaller
-            subset[mask] = node
-            whole = ~_ZERO
-            for place in range(number + _ONE):
-                if (mask >> place) & _ONE != _ZERO:
-                    whole &= owners[uint64(tags[first + place])]
-            if whole == _ZERO:
-                seen[node] += uint32(1)
-                if int64(seen[node]) >= wanted:
-                    found = uint64(mask)
-    return found
 
 
 @inlined
@@ -186,7 +160,7 @@ def disseminate(  # type: ignore[no-untyped-def]
             break
         if whole == _ZERO:
             counters[UNSEEN] += 1
-            chosen = _sighted(
+            chosen = sighted(
                 tags, first, last, owners, table, parents, set_tags, state, subset, seen, counters[SIGHTINGS]
             )
             if chosen != _ZERO:

@@ -160,13 +160,27 @@ class Vocabulary:
     def names(self) -> list[bytes]:
         return list(self._numbers)
 
+    def numbers(self, names: Sequence[bytes]) -> NDArray[np.uint32]:
+        """The number of each of these tags; new ones get the next."""
+        known = self._numbers
+        return np.fromiter((known.setdefault(name, len(known)) for name in names), np.uint32, len(names))
+
+    def rows(self, names: Sequence[bytes], tags: NDArray[np.uint32], starts: NDArray[np.uint64]) -> NDArray[np.uint32]:
+        """Rows of tags, places in `names`, with the numbers these have here, ascending in each row."""
+        found = self.numbers(names)[tags]
+        _sort_rows(starts, found)
+        return found
+
     def numbered(self, parsed: Parsed) -> TaggedPosts:
         """The posts with the numbers that their tags have here, ascending in each post."""
-        known = self._numbers
-        numbers = (known.setdefault(name, len(known)) for name in parsed.names)
-        tags = np.fromiter(numbers, np.uint32, len(parsed.names))[parsed.posts.tags]
-        _sort_rows(parsed.posts.starts, tags)
-        return TaggedPosts(parsed.posts.times, tags, parsed.posts.starts)
+        posts = parsed.posts
+        return TaggedPosts(posts.times, self.rows(parsed.names, posts.tags, posts.starts), posts.starts)
+
+    def spelt(self, tags: NDArray[np.uint32]) -> tuple[list[bytes], NDArray[np.uint32]]:
+        """The names of the tags that occur, and the tags as places in them."""
+        used, local = _by_first_occurrence(tags)
+        names = self.names()
+        return [names[tag] for tag in used.tolist()], local
 
 
 @inlined

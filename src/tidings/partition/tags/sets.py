@@ -38,6 +38,15 @@ class TagSets:
         first = first[order]
         return cls(*take_rows(tags, starts[first], np.diff(starts)[first]), counts[order].astype(np.int64))
 
+    def united(self) -> TagSets:
+        """The different rows with their weights added up; those that come to nothing are left out."""
+        nodes = Nodes().number(self.tags, self.starts)
+        _, first, inverse = np.unique(nodes, return_index=True, return_inverse=True)
+        weights = np.bincount(inverse, self.weights, len(first)).astype(np.int64)
+        rows = first[weights != 0]
+        tags, starts = take_rows(self.tags, self.starts[rows], np.diff(self.starts)[rows])
+        return TagSets(tags, starts, weights[weights != 0])
+
     def take(self, rows: NDArray[np.integer]) -> TagSets:
         return TagSets(*take_rows(self.tags, self.starts[rows], np.diff(self.starts)[rows]), self.weights[rows])
 
