@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import pairwise
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -73,7 +74,7 @@ def listed(pages: Iterable[Page]) -> dict:
     counted, spelt = found.counted, names.to_pylist()
     bounds = counted.starts.astype(int).tolist()
     tags = [frozenset(int(spelt[tag][1:]) for tag in counted.tags[first:last].tolist())
-            for first, last in zip(bounds, bounds[1:], strict=False)]  # fmt: skip
+            for first, last in pairwise(bounds)]  # fmt: skip
     counts = zip(counted.support.tolist(), counted.union.tolist(), strict=True)
     return dict(zip(zip(found.ends.tolist(), tags, strict=True), counts, strict=True))
 
@@ -104,9 +105,8 @@ def on_time(batches: list[list[Post]], lateness_us: int) -> tuple[list[Post], in
 @given(batches_of_posts, choices, st.sampled_from([0, 3, 100]))
 def test_complete_windows_are_exact_however_posts_come_in_batches(batches, chosen, lateness_us):
     chosen = Settings(**{**chosen, "sightings": 1})
-    stream, pages = Stream(chosen, lateness_us), []
-    for batch in batches:
-        pages.append(stream.take(parsed(batch)))
+    stream = Stream(chosen, lateness_us)
+    pages = [stream.take(parsed(batch)) for batch in batches]
     said, late = on_time(batches, lateness_us)
     assert stream.figures["late"] == late
     assert stream.figures["tagged"] == sum(map(len, batches))

@@ -17,6 +17,8 @@ from tidings.cli.pipe import closable, emit, one_line, safe_json
 from tidings.cli.screen import screen
 from tidings.cli.state import DEFAULT_STATE, State, StateOption, WorkOption, state_at
 from tidings.cli.status_plan import planned, shedding
+from tidings.cli.status_tags import correlating
+from tidings.watch.correlations import FOLDER, CorrelationFigures, load_correlations
 from tidings.watch.figures import StreamFigures, load_figures
 from tidings.watch.health import Condition, Health, bookkeeping_share, health
 from tidings.watch.load import MatcherLoad, imbalance
@@ -53,6 +55,7 @@ class Status:
     disk_bytes: dict[str, int]
     free_bytes: int | None
     shed: ShedCounts
+    correlations: CorrelationFigures | None
 
 
 def status(
@@ -86,6 +89,7 @@ def look(place: State) -> Status:
             disk,
             shutil.disk_usage(place.folder).free if place.folder.is_dir() else None,
             store.withheld(),
+            load_correlations(place.folder / FOLDER),
         )
 
 
@@ -107,6 +111,7 @@ def as_dict(told: Status) -> dict[str, Any]:
             "matchers": {str(matcher): count for matcher, count in sorted(told.shed.matchers.items())},
             "owners": dict(told.shed.owners),
         },
+        "correlations": None if told.correlations is None else asdict(told.correlations),
         "disk_bytes": told.disk_bytes,
         "disk_free_bytes": told.free_bytes,
     }
@@ -139,6 +144,7 @@ def _stream(told: Status) -> Iterable[tuple[str, Text | str]]:
     yield "index", index
     yield "plan", planned(figures)
     yield from shedding(figures, told.shed)
+    yield from correlating(told.correlations)
 
 
 def _waiting(figures: StreamFigures) -> str:

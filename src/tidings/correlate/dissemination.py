@@ -66,7 +66,7 @@ class Dissemination:
         self.looks: list[Look] = []
 
     def kept(self) -> dict[str, Any]:
-        """What another one needs to go on from here, as plain values, but for the owners and the posts of the window."""
+        """What another one needs to go on, as plain values, besides the owners and the posts of the window."""
         found: dict[str, Any] = {"partitions": self.partitions, "posts": self.posts}
         if self._reference is not None:
             reference = {**asdict(self._reference), "loads": self._reference.loads.tolist()}

@@ -114,7 +114,7 @@ class Disseminator:
         return int(self._counters[d.UNSEEN])
 
     def kept(self) -> dict[str, Any]:
-        """What another one needs to go on from here, as plain values, but for the owners and the posts of the window."""
+        """What another one needs to go on, as plain values, besides the owners and the posts of the window."""
         return {
             "plan": self.plan,
             "told": self.told,

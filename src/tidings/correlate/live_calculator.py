@@ -33,7 +33,7 @@ class LiveCalculator:
             self._calculator.restore(**json.loads(kept), held=list(self._restored))
 
     def take(self, told: Iterable[Told], until: int) -> Page | None:
-        """Count what was told, in order; the reports of all windows that end by slide `until`, None if there are none."""
+        """Count what was told, in order; the reports of all windows that end by slide `until`, if there are any."""
         found = list(chain(*(self._calculator.take(self._unpacked(one)) for one in told)))
         found += self._calculator.advance(until)
         self._keep()

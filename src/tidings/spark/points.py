@@ -17,12 +17,13 @@ POINTS = (
     "before checkpointing",
     "after checkpointing",
 )
+CORRELATE_POINTS = ("before correlating", "before tracking", "after tracking")  # of a batch of correlations
 SWITCH_POINTS = ("before switching", "after switching")  # to a plan that was learned meanwhile
 VARIABLE = "TIDINGS_CRASH"  # "POINT@BATCH", as in "after writing@3"; "POINT@any" is the first such point
 
 
 def reached(point: str, batch: int) -> None:
     """Called at each point; kills the process (not even cleaning up) where the environment says so."""
-    assert point in POINTS or point in SWITCH_POINTS
+    assert point in (*POINTS, *SWITCH_POINTS, *CORRELATE_POINTS)
     if os.environ.get(VARIABLE) in (f"{point}@{batch}", f"{point}@any"):
         os.kill(os.getpid(), signal.SIGKILL)

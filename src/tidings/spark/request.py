@@ -9,6 +9,7 @@ from pathlib import Path
 from tidings.config import MAX_POSTS_A_BATCH
 from tidings.partition.words.due import Rules
 from tidings.partition.words.learn import DEFAULT
+from tidings.spark.correlate_live import LiveSettings
 from tidings.store import Retention
 
 Say = Callable[[str], None]
@@ -39,6 +40,7 @@ class StreamRequest:
     processed: str = "keep"
     pin_anew: bool = False
     once: bool = False  # take what is there and end
+    correlate: LiveSettings | None = None
 
     @property
     def checkpoint(self) -> Path:

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tidings.spark.checkpoint import check, open_batch, stream_id
+from tidings.spark.correlating import check_correlations, check_times, correlated
 from tidings.spark.deliver import Delivery, ToKafka, ToParquet, ToStore
 from tidings.spark.ending import failed, hear_out, until_stopped
 from tidings.spark.following import Following, followed
@@ -40,6 +41,8 @@ def run_stream(request: StreamRequest, say: Say) -> None:
             store = stack.enter_context(open_store(request.where))
             stack.enter_context(store.hold_stream())
             _check_checkpoint(request.checkpoint, store)
+            if request.correlate is not None:
+                check_correlations(request.folder, request.correlate)
             following = followed(request, store)
         stack.callback(following.follower.close)
         stack.enter_context(set_by_signals(stop))
@@ -47,10 +50,12 @@ def run_stream(request: StreamRequest, say: Say) -> None:
         newest = Newest()
         source = incoming(request, spark, newest, stop, say)
         if source is not None:
+            if request.correlate is not None:
+                check_times(source.posts)
             batches = _batches(request, store, following, source, spark, stop, say)
             watch = _watched(request, store, following, source, batches, newest)
             stack.enter_context(tidied(request, following.follower, say))
-            _run(request, source.posts, batches, watch, spark, stop, say)
+            _run(request, source, batches, watch, spark, stop, say)
 
 
 def _check_checkpoint(checkpoint: Path, store: Store) -> None:
@@ -117,7 +122,7 @@ def _watched(
 
 def _run(
     request: StreamRequest,
-    posts: DataFrame,
+    source: Incoming,
     batches: Batches,
     watch: Watch,
     spark: SparkSession,
@@ -131,10 +136,11 @@ def _run(
             stack.callback(server.close)
             say(f"figures for Prometheus: http://127.0.0.1:{server.port}/metrics")
         try:
-            query = _begun(request, posts, batches)
+            query = _begun(request, source.posts, batches)
             count = batches.follower.index.manifest.subscriptions
             say(f"taking posts from {request.posts}; {count:,} subscriptions. Ctrl-C stops.")
-            until_stopped(query, batches, stop)
+            with correlated(request, source.again, spark, stop, say):
+                until_stopped(query, batches, stop)
             hear_out(query, watch)
         except Exception as error:
             raise failed(batches.failure or error, request, watch) from error
