@@ -18,7 +18,13 @@ from tidings.partition.tags.subsets import Counted
 _ROWS = pa.list_(pa.uint32())
 _POSTS = pa.schema([("time", pa.int64()), ("tags", _ROWS)])
 _SETS = pa.schema([("tags", _ROWS), ("weight", pa.int64())])
-_TOLD = pa.schema([("now", pa.int64()), ("pane", pa.int64()), ("weight", pa.int8()), ("tags", _ROWS)])
+_TOLD = pa.schema(
+    [
+        *((name, pa.list_(pa.int64())) for name in ("now", "pane", "weight", "times")),  # so many alike in a row
+        ("lengths", pa.list_(pa.uint8())),
+        ("tags", pa.list_(pa.uint32())),
+    ]
+)
 _OWNERS = pa.schema([("owners", pa.uint64())])
 _REPORTS = pa.schema(
     [("end", pa.int64()), ("calculator", pa.uint8()), ("support", pa.int64()), ("union", pa.int64()), ("tags", _ROWS)]
@@ -64,14 +70,21 @@ def unpack_sets(blob: pa.Buffer) -> TagSets:
 
 
 def pack_told(told: Notifications) -> pa.Buffer:
-    rows = _rows(told.tags, told.starts)
-    return _pack(_TOLD, told.now, told.panes, told.weights.astype(np.int8), rows)
+    """Small, as nearly all of it travels through Spark twice: what is alike in a row is said once."""
+    labels = (told.now, told.panes, told.weights)
+    is_first = np.ones(len(told), bool)
+    is_first[1:] = np.logical_or.reduce([label[1:] != label[:-1] for label in labels])
+    firsts = np.flatnonzero(is_first)
+    times = np.diff(np.append(firsts, len(told)))
+    columns = (*(label[firsts] for label in labels), times, np.diff(told.starts).astype(np.uint8), told.tags)
+    return _pack(_TOLD, *(_rows(column, np.array([0, len(column)])) for column in columns))
 
 
 def unpack_told(calculator: int, plan: int, blob: pa.Buffer) -> Notifications:
-    now, panes, weights, rows = _unpack(_TOLD, blob)
-    counted = np.asarray(weights).astype(np.int64)
-    return Notifications(calculator, plan, np.asarray(now), np.asarray(panes), counted, *_flat(rows))
+    now, panes, weights, times, lengths, tags = (np.asarray(column.values) for column in _unpack(_TOLD, blob))
+    labels = (np.repeat(label, times) for label in (now, panes, weights))
+    starts = np.concatenate([np.zeros(1, np.uint64), np.cumsum(lengths, dtype=np.uint64)])
+    return Notifications(calculator, plan, *labels, tags, starts)
 
 
 def pack_reports(reports: Reports) -> pa.Buffer:
@@ -104,7 +117,7 @@ def spelt(reports: Reports, names: pa.Array, slide_us: int, panes: int) -> pa.Re
     return pa.record_batch(columns)
 
 
-def _rows(tags: NDArray[np.uint32], starts: NDArray[np.uint64]) -> pa.Array:
+def _rows(tags: NDArray[np.generic], starts: NDArray[np.integer]) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), pa.array(tags))
 
 

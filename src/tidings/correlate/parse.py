@@ -79,7 +79,7 @@ class Parser:
     def _start_anew(self) -> None:
         self._numbers = TagNumbers(self._tracked)
         self._receiver = Receiver(self._numbers)
-        self._given: dict[str | None, int] = {None: 0}  # what stands in `tags`, as it stands there
+        self._given: dict[bytes | None, int] = {None: 0}  # what stands in `tags`, as it stands there
 
     def parse(self, batch: pa.RecordBatch) -> Parsed:
         """The posts that have both a time and tags, in their order."""
@@ -105,7 +105,7 @@ class Parser:
         if "tags" not in batch.schema.names:
             return None
         lists = batch.column("tags").fill_null([])
-        encoded = lists.flatten().dictionary_encode()
+        encoded = lists.flatten().cast(pa.binary()).dictionary_encode()
         spelt = encoded.dictionary.to_pylist()
         if new := [tag for tag in spelt if tag not in self._given]:
             self._learn(new)
@@ -115,9 +115,9 @@ class Parser:
         places = encoded.indices.fill_null(len(spelt)).to_numpy()
         return Received(known[places], bounds)
 
-    def _learn(self, spelt: list[str]) -> None:
+    def _learn(self, spelt: list[bytes]) -> None:
         """Clean tags exactly as they are cleaned where posts are matched."""
-        lists = pa.array([[tag] for tag in spelt], pa.list_(pa.string()))
+        lists = pa.array([[tag.decode("utf-8", "replace")] for tag in spelt], pa.list_(pa.string()))
         received = self._receiver.receive(
             searchable(pa.record_batch([pa.array([""] * len(spelt)), lists], ["text", "tags"]))
         )

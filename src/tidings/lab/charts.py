@@ -31,6 +31,11 @@ _LOOKS: Mapping[str, tuple[str, str]] = {
     "fresh": ("#2f9e44", "^"),
     "oracle": ("#adb5bd", "^"),
     "off": ("#343a40", ""),
+    "ds+scl": ("#0b7285", "o"),
+    "ds": ("#e8590c", "s"),
+    "scc": ("#7048e8", "D"),
+    "scl": ("#d6336c", "P"),
+    "sci": ("#adb5bd", "^"),
     "measured": ("#0b7285", "o"),
     "fitted": ("#343a40", ""),
 }
@@ -52,6 +57,18 @@ _LABELS: Mapping[str, str] = {
     "delay": "seconds a post waits",
     "words": "distinct words a matcher holds",
     "ns": "ns a post",
+    "partitions": "partitions",
+    "partitioners": "partitioners",
+    "threshold": "threshold",
+    "minutes": "minutes",
+    "communication": "calculators told of a post",
+    "gini": "Gini coefficient",
+    "max_load": "share of the most loaded",
+    "error": "mean error",
+    "coverage": "share of the tag sets",
+    "largest_tags": "share of the tags",
+    "largest_load": "share of the posts",
+    "np": "n·p",
 }
 
 
@@ -98,6 +115,9 @@ def draw_panel(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
         bars = errors if any(errors) else None
         shape = {"ls": "none"} if dotted else {}
         axes.errorbar(places, heights, yerr=bars, label=str(name), elinewidth=0.9, **style, **shape)
+        if "marks" in panel:  # where something happened
+            happened = [row[panel["x"]] for row in mine if row.get(panel["marks"])]
+            axes.vlines(happened, 0, max(heights, default=1), color=QUIET, lw=0.5, zorder=0)
     _scales(axes, panel, rows)
     relative = f", {panel['relative_to']} = 1" if "relative_to" in panel else ""
     axes.set_ylabel(panel.get("ylabel", _LABELS.get(panel["y"], panel["y"])) + relative)

@@ -110,7 +110,9 @@ def with_times(posts: DataFrame, *others: str) -> DataFrame:
         if name in posts.columns:
             columns[name] = F.col(name).cast("string")
     if "tags" in posts.columns:
-        columns["tags"] = tag_list(posts.schema["tags"].dataType)
+        kind = posts.schema["tags"].dataType
+        # A list of strings goes as it is: the parser minds bytes that are no UTF-8, Spark looks at them one by one.
+        columns["tags"] = F.col("tags") if kind == T.ArrayType(T.StringType()) else tag_list(kind)
     return posts.select(*(column.alias(name) for name, column in columns.items()), *others)
 
 
