@@ -171,9 +171,8 @@ def run(
     _check_plan(plan, partitioner, matchers, placement, shed, every_s)
     if not (relearn_factor == 0 or relearn_factor > 1):
         raise InputError(f"--relearn-factor {relearn_factor:g}: give more than 1, or 0 for never.")
-    from tidings.correlate.settings import Settings
+    from tidings.correlate.settings import LiveSettings, Settings
     from tidings.partition.words.due import Rules
-    from tidings.spark.correlate_live import LiveSettings
     from tidings.spark.request import StreamRequest  # here: it brings Spark
     from tidings.spark.run_stream import run_stream
     from tidings.store import Retention

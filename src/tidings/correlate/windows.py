@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +18,9 @@ from tidings.correlate.pages import Page
 from tidings.correlate.parse import Vocabulary
 from tidings.correlate.settings import Settings
 from tidings.correlate.tracker import Reports, tracked
+from tidings.errors import InputError
 
+_SETTINGS = "settings.json"
 _FILE = re.compile(r"windows-\d{10}-(-?\d+)\.parquet")  # the batch, and the last slide whose window is in it
 
 
@@ -53,6 +56,22 @@ class Windows:
 
     def clear(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def keep_settings(folder: Path, settings: Settings) -> None:
+    (folder / _SETTINGS).write_text(json.dumps(asdict(settings)), "utf-8")
+
+
+def check_settings(folder: Path, settings: Settings) -> None:
+    """InputError unless what is kept in this folder was begun with the same settings."""
+    kept, now = folder / _SETTINGS, asdict(settings)
+    before = json.loads(kept.read_text("utf-8")) if kept.is_file() else now
+    if other := [name for name in now if before.get(name) != now[name]]:
+        names = ", ".join(f"{name.removesuffix('_us')} {before.get(name)} → {now[name]}" for name in other)
+        raise InputError(
+            f"{folder}: these correlations were begun with other settings ({names}); give the same again, or remove "
+            f"{folder} to begin anew."
+        )
 
 
 def track(pages: Iterable[Page]) -> tuple[Reports, pa.Array]:

@@ -108,7 +108,7 @@ def _correlations(run: record.Record) -> Iterator[str]:
     part = run["parts"]["correlations"]
     yield "## Set correlations"
     yield (
-        f"{part['posts']:,} tagged posts ({part['source']}) from a Parquet file to a Parquet file of coefficients, windows of "
+        f"{part['posts']:,} tagged posts ({part['source']}) from Parquet to coefficients in Parquet, windows of "
         f"{part['window']}, {part['partitions']} calculators: {part['posts_per_second']:,.0f} tagged posts/s, "
         f"{part['ratio_to_floor']:.2f} of the floor ({part['floor_posts_per_second']:,.0f}); medians of "
         f"{len(part['seconds']['floor'])} repetitions in turn. All algorithms on the same posts:"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -28,7 +27,7 @@ from tidings.correlate import blob
 from tidings.correlate.live import LiveDissemination, Told
 from tidings.correlate.live_calculator import LiveCalculator
 from tidings.correlate.pages import Page, Place
-from tidings.correlate.settings import Settings
+from tidings.correlate.settings import LiveSettings, Settings
 from tidings.spark import correlate_stages as stages
 from tidings.spark.correlate import with_times
 
@@ -45,16 +44,6 @@ _STATE_SETTINGS = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # windows end when later posts come, not by the clock
 }
-
-
-@dataclass(frozen=True, slots=True)
-class LiveSettings:
-    """What `tidings run --correlate` is asked for."""
-
-    settings: Settings
-    lateness_us: int
-    tracked_words: tuple[str, ...] = ()
-    kept_windows: int = 500
 
 
 def own_session(spark: SparkSession, settings: Settings) -> SparkSession:

@@ -11,16 +11,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tidings.correlate.pages import Page
-from tidings.correlate.windows import Windows
-from tidings.errors import InputError, TidingsError
-from tidings.spark.correlate_live import FIGURES, LiveSettings, live_reports, own_session
+from tidings.correlate.settings import LiveSettings
+from tidings.correlate.windows import Windows, keep_settings
+from tidings.errors import TidingsError
+from tidings.spark.correlate_live import FIGURES, live_reports, own_session
 from tidings.spark.failures import in_words
 from tidings.spark.points import reached
 from tidings.spark.request import Say, StreamRequest
@@ -32,36 +33,17 @@ _FINISH_S = 6.0  # a batch that takes longer when the stream stops is given up, 
 _POOL = "correlations"
 
 
-def check_correlations(folder: Path, asked: LiveSettings) -> None:
-    """InputError unless what is in the state was correlated with the same settings."""
-    kept, now = _settings_file(folder), json.loads(json.dumps(asdict(asked.settings)))
-    if not kept.is_file():
-        return
-    before = json.loads(kept.read_text("utf-8"))
-    if other := [name for name in now if before.get(name) != now[name]]:
-        names = ", ".join(f"{name.removesuffix('_us')} {before.get(name)} → {now[name]}" for name in other)
-        raise InputError(
-            f"{folder / FOLDER}: these correlations were begun with other settings ({names}); give the same again, or "
-            f"remove {folder / FOLDER} to begin anew."
-        )
-
-
-def check_times(posts: DataFrame) -> None:
-    if "time" not in posts.columns:
-        found = ", ".join(posts.columns)
-        raise InputError(f"--correlate: posts need a column `time` to be put into windows; these have: {found}.")
-
-
 @contextmanager
 def correlated(
-    request: StreamRequest, posts: Callable[[SparkSession], DataFrame], spark: SparkSession, stop: threading.Event,
+    request: StreamRequest,
+    asked: LiveSettings,
+    posts: Callable[[SparkSession], DataFrame],
+    spark: SparkSession,
+    stop: threading.Event,
     say: Say,
-) -> Iterator[None]:  # fmt: skip
-    """Running as long as the context lasts, where that was asked for; with `once`, until all that is there is taken."""
-    if request.correlate is None:
-        yield
-        return
-    beside = _Beside(request, request.correlate, say)
+) -> Iterator[None]:
+    """Running as long as the context lasts; with `once`, until all that is there is taken."""
+    beside = _Beside(request, asked, say)
     ended = threading.Event()
     thread = threading.Thread(
         target=beside.run, args=(posts, spark, stop, ended), name="tidings-correlate", daemon=True
@@ -103,7 +85,7 @@ class _Beside:
         if not (checkpoint / "metadata").exists():
             self._sink.windows.clear()  # without its checkpoint everything is read anew
         self._folder.mkdir(parents=True, exist_ok=True)
-        _settings_file(self._request.folder).write_text(json.dumps(asdict(settings)), "utf-8")
+        keep_settings(self._folder, settings)
         own = own_session(spark, settings)
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", _POOL)
         reports = live_reports(posts(own), self._asked)
@@ -135,10 +117,6 @@ def _finish(query: StreamingQuery) -> None:
     while time.monotonic() < until and query.isActive and query.status["isTriggerActive"]:
         time.sleep(_POLL_S)
     query.stop()
-
-
-def _settings_file(folder: Path) -> Path:
-    return folder / FOLDER / "settings.json"
 
 
 @dataclass

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidings.config import MAX_POSTS_A_BATCH
+from tidings.correlate.settings import LiveSettings
 from tidings.partition.words.due import Rules
 from tidings.partition.words.learn import DEFAULT
-from tidings.spark.correlate_live import LiveSettings
 from tidings.store import Retention
 
 Say = Callable[[str], None]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tidings.correlate.windows import check_settings
+from tidings.errors import InputError
 from tidings.spark.checkpoint import check, open_batch, stream_id
-from tidings.spark.correlating import check_correlations, check_times, correlated
 from tidings.spark.deliver import Delivery, ToKafka, ToParquet, ToStore
 from tidings.spark.ending import failed, hear_out, until_stopped
 from tidings.spark.following import Following, followed
@@ -29,6 +30,7 @@ from tidings.spark.taken import taken_files
 from tidings.spark.tidy import tidied
 from tidings.spark.watch import Listener, Newest, Watch
 from tidings.store import Store, open_store
+from tidings.watch.correlations import FOLDER
 from tidings.watch.prometheus import serve
 
 
@@ -42,7 +44,7 @@ def run_stream(request: StreamRequest, say: Say) -> None:
             stack.enter_context(store.hold_stream())
             _check_checkpoint(request.checkpoint, store)
             if request.correlate is not None:
-                check_correlations(request.folder, request.correlate)
+                check_settings(request.folder / FOLDER, request.correlate.settings)
             following = followed(request, store)
         stack.callback(following.follower.close)
         stack.enter_context(set_by_signals(stop))
@@ -50,12 +52,11 @@ def run_stream(request: StreamRequest, say: Say) -> None:
         newest = Newest()
         source = incoming(request, spark, newest, stop, say)
         if source is not None:
-            if request.correlate is not None:
-                check_times(source.posts)
+            beside = _correlating(request, source, spark, stop, say)
             batches = _batches(request, store, following, source, spark, stop, say)
             watch = _watched(request, store, following, source, batches, newest)
             stack.enter_context(tidied(request, following.follower, say))
-            _run(request, source, batches, watch, spark, stop, say)
+            _run(request, source.posts, batches, watch, spark, stop, say, beside)
 
 
 def _check_checkpoint(checkpoint: Path, store: Store) -> None:
@@ -122,12 +123,13 @@ def _watched(
 
 def _run(
     request: StreamRequest,
-    source: Incoming,
+    posts: DataFrame,
     batches: Batches,
     watch: Watch,
     spark: SparkSession,
     stop: threading.Event,
     say: Say,
+    beside: AbstractContextManager[None],
 ) -> None:
     spark.streams.addListener(Listener(watch))
     with ExitStack() as stack:
@@ -136,16 +138,30 @@ def _run(
             stack.callback(server.close)
             say(f"figures for Prometheus: http://127.0.0.1:{server.port}/metrics")
         try:
-            query = _begun(request, source.posts, batches)
+            query = _begun(request, posts, batches)
             count = batches.follower.index.manifest.subscriptions
             say(f"taking posts from {request.posts}; {count:,} subscriptions. Ctrl-C stops.")
-            with correlated(request, source.again, spark, stop, say):
+            with beside:
                 until_stopped(query, batches, stop)
             hear_out(query, watch)
         except Exception as error:
             raise failed(batches.failure or error, request, watch) from error
     watch.publish(state="stopped")
     say(f"stopped: {watch.figures.posts:,} posts, {watch.figures.matches:,} matches stored in this run.")
+
+
+def _correlating(
+    request: StreamRequest, source: Incoming, spark: SparkSession, stop: threading.Event, say: Say
+) -> AbstractContextManager[None]:
+    """What runs beside the matching where it was asked for; InputError if posts have no times."""
+    if request.correlate is None:
+        return nullcontext()
+    if "time" not in source.posts.columns:
+        found = ", ".join(source.posts.columns)
+        raise InputError(f"--correlate: posts need a column `time` to be put into windows; these have: {found}.")
+    from tidings.spark.correlating import correlated  # here: it brings pandas
+
+    return correlated(request, request.correlate, source.again, spark, stop, say)
 
 
 def _delivery(request: StreamRequest, spark: SparkSession) -> Delivery:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tidings.jit import inlined, kernel, read, write
 from tidings.partition.tags.disjoint import components, disjoint_sets, packed
+from tidings.partition.tags.plan import posts_told
 from tidings.partition.tags.sets import TagSets
 from tidings.receive.marks import lowest_bit
 
@@ -41,7 +42,11 @@ def split_and_pack(sets: TagSets, partitions: int) -> NDArray[np.uint64]:
     of_tag, of_row, loads = components(sets)
     split = oversized(loads, partitions)
     owners, carried = np.zeros(len(of_tag), np.uint64), np.zeros(partitions, np.int64)
-    _split(sets.take(np.flatnonzero(split[of_row])), owners, carried)
+    shared_out = sets.take(np.flatnonzero(split[of_row]))
+    _split(shared_out, owners, carried)
+    carried[:] = posts_told(
+        shared_out, owners, partitions
+    )  # sharing out, it counted a post for each tag
     small = np.flatnonzero(~split)
     chosen = np.zeros(len(loads), np.uint64)
     chosen[small] = packed(loads[small], carried)
