@@ -49,10 +49,6 @@ _STATE_SETTINGS = {
 def own_session(spark: SparkSession, settings: Settings) -> SparkSession:
     """A session with settings of its own, so that those of the matching stay as they are."""
     own = spark.newSession()
-    for name in ("spark.sql.streaming.checkpointFileManagerClass", "spark.sql.streaming.minBatchesToRetain",
-                 "spark.sql.streaming.fileSource.log.compactInterval",
-                 "spark.sql.streaming.fileSource.log.cleanupDelay"):  # fmt: skip
-        own.conf.set(name, spark.conf.get(name))
     for name, value in _STATE_SETTINGS.items():
         own.conf.set(name, value)
     tasks = min(settings.partitions, max(1, spark.sparkContext.defaultParallelism))

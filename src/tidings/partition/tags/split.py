@@ -44,9 +44,7 @@ def split_and_pack(sets: TagSets, partitions: int) -> NDArray[np.uint64]:
     owners, carried = np.zeros(len(of_tag), np.uint64), np.zeros(partitions, np.int64)
     shared_out = sets.take(np.flatnonzero(split[of_row]))
     _split(shared_out, owners, carried)
-    carried[:] = posts_told(
-        shared_out, owners, partitions
-    )  # sharing out, it counted a post for each tag
+    carried[:] = posts_told(shared_out, owners, partitions)  # sharing out, it counted a post for each tag
     small = np.flatnonzero(~split)
     chosen = np.zeros(len(loads), np.uint64)
     chosen[small] = packed(loads[small], carried)
