@@ -10,7 +10,7 @@ from tests.correlate import slow_partitioners as slow
 from tests.correlate.definitions import flat, rows
 
 from tidings.errors import InputError
-from tidings.partition.tags import cover, disjoint
+from tidings.partition.tags import cover, disjoint, split
 from tidings.partition.tags.learn import ALGORITHMS, checked_algorithm, learn
 from tidings.partition.tags.plan import MAX_PARTITIONS, TagPlan, checked_partitions, gini
 from tidings.partition.tags.sets import TagSets
@@ -94,6 +94,18 @@ def test_ds_with_scl_splits_only_what_is_oversized(said, partitions):
     copies = {int(tag): sum(tag in part for part in of(learn(sets, partitions, "ds+scl"))) for tag in names}
     for place, tag in enumerate(names.tolist()):
         assert copies[tag] == 1 or loads[of_tag[place]] * partitions > len(said)
+
+
+@settings(max_examples=40, deadline=None)
+@given(posts, st.sampled_from([2, 3, 7]))
+def test_ds_with_scl_takes_the_split_whose_busiest_partition_gets_the_fewest_posts(said, partitions):
+    sets = sample(said)
+    busiest = {}
+    for tried in (split.WEIGHTS, *((weight,) for weight in split.WEIGHTS)):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(split, "WEIGHTS", tried)
+            busiest[tried] = learn(sets, partitions, "ds+scl").measured(sets).loads.max()
+    assert busiest.pop(split.WEIGHTS) == min(busiest.values())
 
 
 @pytest.mark.parametrize(

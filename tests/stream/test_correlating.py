@@ -58,7 +58,7 @@ def test_trends_related_and_status_read_the_state(killed):
     state, _ = killed
     commands = [
         ["trends", "--state", str(state), "--json"],
-        ["related", "t5", "--state", str(state), "--json"],
+        ["related", "t2", "--state", str(state), "--json"],
         ["status", "--state", str(state), "--json"],
         ["status", "--state", str(state)],
         ["run", "--posts", str(state.parent / "in"), "--state", str(state), "--correlate", "--window", "1 min"],
@@ -83,7 +83,7 @@ def test_the_matching_goes_on_when_correlating_fails(killed):
     feed.put(1)
     run = run_once(feed.folder, state, *OPTIONS)
     assert run.process.returncode == 0, run.err
-    assert "the matching goes on" in run.out
+    assert "the matching goes on" in " ".join(run.out.split())
     assert len(stored(state)) > len(before)
     shutil.rmtree(state / "correlations")
     again = run_once(feed.folder, state, *OPTIONS, small=False)

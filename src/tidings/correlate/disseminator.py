@@ -141,7 +141,7 @@ class Disseminator:
         lengths = np.diff(sample.starts).astype(np.int64)
         self._frequency = np.bincount(sample.tags, np.repeat(sample.weights, lengths), minlength=size).astype(np.int64)
         self._loads = np.zeros((2, plan.partitions), np.int64)
-        self._seen[:] = 0
+        self._sets, self._seen = Nodes(), np.zeros(0, np.uint32)  # anew: a small table stays in the caches
         self._counters[[d.SINCE, d.SENT]] = 0
         self._counters[d.EVEN_LOADS] = even_loads
         self.plan += 1

@@ -19,7 +19,7 @@ from tidings.partition.tags.plan import posts_told
 from tidings.partition.tags.sets import TagSets
 from tidings.receive.marks import lowest_bit
 
-_WEIGHTS = (0.125, 0.25, 0.5, 1.0, 2.0)  # of lying above the average; more evens loads out, less saves communication
+WEIGHTS = (0.125, 0.25, 0.5, 1.0, 2.0)  # of lying above the average; more evens loads out, less saves communication
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 
@@ -44,7 +44,7 @@ def split_and_pack(sets: TagSets, partitions: int) -> NDArray[np.uint64]:
     split = oversized(loads, partitions)
     large = sets.take(np.flatnonzero(split[of_row]))
     best, fewest = np.zeros(len(of_tag), np.uint64), np.iinfo(np.int64).max
-    for weight in _WEIGHTS if split.any() else _WEIGHTS[:1]:
+    for weight in WEIGHTS if split.any() else WEIGHTS[:1]:
         owners = _shared_out(large, len(of_tag), partitions, weight)
         carried = posts_told(large, owners, partitions)
         whole = ~split[of_tag]
