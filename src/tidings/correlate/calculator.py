@@ -83,12 +83,7 @@ class Calculator:
 
     def _hold(self, told: Notifications, first: int, last: int) -> None:
         """Count notifications that came in one slide, whichever slides they are about."""
-        numbers = told.panes[first:last]
-        order = np.argsort(numbers, kind="stable") + first
-        cuts = np.flatnonzero(np.diff(told.panes[order])) + 1
-        for rows in np.split(order, cuts):
-            tags, starts = take_rows(told.tags, told.starts[rows], np.diff(told.starts)[rows])
-            pane = Pane(int(told.panes[rows[0]]), tags, starts, told.weights[rows])
+        for pane in _panes(told, first, last):
             if not self.held:
                 self.next_end = int(told.now[first]) + 1
             self.held.append(pane)
@@ -119,3 +114,19 @@ class Calculator:
             self._subsets.add(pane.tags, pane.starts, pane.weights)
         self._fresh = len(self._subsets)
         return self._subsets
+
+
+def _panes(told: Notifications, first: int, last: int) -> Iterator[Pane]:
+    """These notifications slide by slide."""
+    numbers = told.panes[first:last]
+    if np.all(numbers == numbers[0]):  # but for what is made up for
+        starts = told.starts[first : last + 1]
+        tags = told.tags[int(starts[0]) : int(starts[-1])]
+        yield Pane(int(numbers[0]), tags, starts - starts[0], told.weights[first:last])
+        return
+    order = np.argsort(numbers, kind="stable") + first
+    cuts = np.flatnonzero(np.diff(told.panes[order])) + 1
+    lengths = np.diff(told.starts)
+    for rows in np.split(order, cuts):
+        tags, starts = take_rows(told.tags, told.starts[rows], lengths[rows])
+        yield Pane(int(told.panes[rows[0]]), tags, starts, told.weights[rows])

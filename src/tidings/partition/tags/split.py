@@ -2,8 +2,7 @@
 
 SCL as printed gives every tag set to the least loaded partition, whatever it shares with it, and so copies frequent
 tags into all of them. Here tag sets come in SCL's order, the most loaded first, but go where they cost least: the posts
-that must be sent there from now on, and the part of the set's own posts by which it would lie above the average. How
-much the second weighs against the first is tried out: the plan whose busiest partition gets the fewest posts is taken.
+that must be sent there from now on, and the part of the set's own posts by which it would lie above the average.
 docs/decisions/0008 has the measurements.
 """
 
@@ -19,7 +18,7 @@ from tidings.partition.tags.plan import posts_told
 from tidings.partition.tags.sets import TagSets
 from tidings.receive.marks import lowest_bit
 
-WEIGHTS = (0.125, 0.25, 0.5, 1.0, 2.0)  # of lying above the average; more evens loads out, less saves communication
+_WEIGHT = 1.0  # of lying above the average; more evens the loads out, less saves communication
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 
@@ -42,26 +41,16 @@ def split_and_pack(sets: TagSets, partitions: int) -> NDArray[np.uint64]:
     """Of sets whose tags are numbered from 0 on: the partitions of each tag, as bits."""
     of_tag, of_row, loads = components(sets)
     split = oversized(loads, partitions)
-    large = sets.take(np.flatnonzero(split[of_row]))
-    best, fewest = np.zeros(len(of_tag), np.uint64), np.iinfo(np.int64).max
-    for weight in WEIGHTS if split.any() else WEIGHTS[:1]:
-        owners = _shared_out(large, len(of_tag), partitions, weight)
-        carried = posts_told(large, owners, partitions)
-        whole = ~split[of_tag]
-        owners[whole] = _ONE << _packed(loads, ~split, carried)[of_tag[whole]]
-        if (busiest := int(carried.max())) < fewest:
-            best, fewest = owners, busiest
-    return best
-
-
-def _packed(loads: NDArray[np.int64], small: NDArray[np.bool_], carried: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """The partition of each small disjoint set; `carried` is added to."""
+    large, small = sets.take(np.flatnonzero(split[of_row])), np.flatnonzero(~split)
+    owners = _shared_out(large, len(of_tag), partitions)
     chosen = np.zeros(len(loads), np.uint64)
-    chosen[small] = packed(loads[small], carried)
-    return chosen
+    chosen[small] = packed(loads[small], posts_told(large, owners, partitions))
+    whole = ~split[of_tag]
+    owners[whole] = _ONE << chosen[of_tag[whole]]
+    return owners
 
 
-def _shared_out(sets: TagSets, tags: int, partitions: int, weight: float) -> NDArray[np.uint64]:
+def _shared_out(sets: TagSets, tags: int, partitions: int) -> NDArray[np.uint64]:
     """The owners of all tags after these sets were shared out over all partitions."""
     lengths = np.diff(sets.starts).astype(np.int64)
     frequency = np.bincount(sets.tags, np.repeat(sets.weights, lengths), minlength=tags).astype(np.int64)
@@ -69,12 +58,12 @@ def _shared_out(sets: TagSets, tags: int, partitions: int, weight: float) -> NDA
     loads = np.bincount(rows, frequency[sets.tags], minlength=len(sets)).astype(np.int64)
     order = np.argsort(-loads, kind="stable").astype(np.uint32)
     owners, known, carried = np.zeros(tags, np.uint64), np.zeros(partitions, np.int64), np.zeros(partitions, np.int64)
-    _share_out(sets.tags, sets.starts, order, frequency, weight, known, owners, carried)
+    _share_out(sets.tags, sets.starts, order, frequency, known, owners, carried)
     return owners
 
 
 @inlined
-def _cheapest(frequency, known, carried, weight):  # type: ignore[no-untyped-def]
+def _cheapest(frequency, known, carried):  # type: ignore[no-untyped-def]
     """The partition where a set costs least; ties: less load, then the lower number."""
     total = int64(0)
     for partition in range(uint64(carried.size)):
@@ -84,24 +73,14 @@ def _cheapest(frequency, known, carried, weight):  # type: ignore[no-untyped-def
     for partition in range(uint64(carried.size)):
         extra = frequency - known[partition]
         over = max(0.0, float64(carried[partition] + extra) - mean)
-        cost = float64(extra) + weight * float64(frequency) * over / mean
+        cost = float64(extra) + _WEIGHT * float64(frequency) * over / mean
         if cost < best_cost or (cost == best_cost and carried[partition] < carried[best]):
             best, best_cost = uint64(partition), cost
     return best
 
 
-@kernel(
-    types.void,
-    read(uint32),
-    read(uint64),
-    read(uint32),
-    read(int64),
-    float64,
-    write(int64),
-    write(uint64),
-    write(int64),
-)
-def _share_out(tags, starts, order, frequency, weight, known, owners, carried):  # type: ignore[no-untyped-def]
+@kernel(types.void, read(uint32), read(uint64), read(uint32), read(int64), write(int64), write(uint64), write(int64))
+def _share_out(tags, starts, order, frequency, known, owners, carried):  # type: ignore[no-untyped-def]
     for rank in range(uint64(order.size)):
         row = uint64(order[rank])
         known[:] = 0
@@ -113,7 +92,7 @@ def _share_out(tags, starts, order, frequency, weight, known, owners, carried): 
             while left != _ZERO:
                 known[lowest_bit(left)] += frequency[tag]
                 left &= left - _ONE
-        best = _cheapest(load, known, carried, weight)
+        best = _cheapest(load, known, carried)
         carried[best] += load - known[best]
         for at in range(starts[row], starts[row + _ONE]):
             owners[uint64(tags[at])] |= _ONE << best
