@@ -12,7 +12,7 @@ from tidings.lab.bars import bars
 from tidings.lab.datasets import Posts
 from tidings.lab.generate import generate_posts
 from tidings.lab.measurements import correlations
-from tidings.lab.tagged import TaggedTable, generated, load_tagged
+from tidings.lab.tagged import TaggedTable, generated, load_tagged, replayed
 
 FILE = Path(tidings.lab.__file__).parent / "experiments" / "10-correlations.toml"
 
@@ -54,9 +54,9 @@ def test_the_giant_component_is_that_of_erdos_and_renyi():
 
 def test_tagged_posts_are_made_alike_every_time_and_replayed_at_a_rate():
     assert generated(500, 3).equals(generated(500, 3))
-    replayed = TaggedTable(generated(100, 3), "made").at_rate(10).parsed()
+    posts = replayed(TaggedTable(generated(100, 3), "made").parsed(), 10)
     assert len(load_tagged(50, 1)) == 50
-    assert replayed.times[-1] - replayed.times[0] == 9_900_000
+    assert posts.times[-1] - posts.times[0] == 9_900_000
 
 
 def test_the_bars_say_what_was_missed():

@@ -82,10 +82,10 @@ def pack_told(told: Notifications) -> pa.Buffer:
 
 def unpack_told(calculator: int, plan: int, blob: pa.Buffer) -> Notifications:
     now, panes, weights, times, lengths, tags = (np.asarray(column.values) for column in _unpack(_TOLD, blob))
-    labels = (np.repeat(label, times) for label in (now, panes, weights))
+    now, panes, weights = (np.repeat(label, times) for label in (now, panes, weights))
     starts = np.concatenate([np.zeros(1, np.uint64), np.cumsum(lengths, dtype=np.uint64)])
     aligned = np.require(tags, requirements="A")  # kernels ask for it, and a blob may begin anywhere
-    return Notifications(calculator, plan, *labels, aligned, starts)
+    return Notifications(calculator, plan, now, panes, weights, aligned, starts)
 
 
 def pack_reports(reports: Reports) -> pa.Buffer:

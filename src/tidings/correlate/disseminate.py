@@ -7,7 +7,7 @@ taken back), and the post at which it was sent; the tags follow each other in `t
 from __future__ import annotations
 
 import numpy as np
-from numba import int64, types, uint32, uint64
+from numba import int32, int64, types, uint32, uint64
 
 from tidings.correlate.sightings import sighted
 from tidings.jit import inlined, kernel, read, write
@@ -91,6 +91,35 @@ def _make_up(  # type: ignore[no-untyped-def]
                 owners[tag] &= ~bit
                 place = uint64(before[place - _ONE])
         owners[tag] |= bit
+
+
+@kernel(
+    types.void,
+    read(uint32, 2),
+    read(uint32),
+    read(int64),
+    write(int64, 2),
+    write(int64, 2),
+    write(uint64),
+    write(uint32),
+)
+def by_calculator(heads, told, panes, places, labels, starts, tags):  # type: ignore[no-untyped-def]
+    """Put notifications one calculator after another: `places` says where its next one goes, and the next tag of it.
+
+    `labels` gets in which slide it was told, of which slide it is, and the weight."""
+    begin = _ZERO
+    for head in range(uint64(heads.shape[0])):
+        calculator, length = uint64(heads[head, _ONE]), uint64(heads[head, _TWO])
+        row, at = uint64(places[_ZERO, calculator]), uint64(places[_ONE, calculator])
+        labels[_ZERO, row] = panes[uint64(heads[head, _FOUR])]
+        labels[_ONE, row] = panes[uint64(heads[head, _ZERO])]
+        labels[_TWO, row] = int64(int32(heads[head, _THREE]))
+        for number in range(length):
+            tags[at + number] = told[begin + number]
+        starts[row + _ONE] = at + length
+        places[_ZERO, calculator] += 1
+        places[_ONE, calculator] += int64(length)
+        begin += length
 
 
 @kernel(types.void, read(uint32), uint64, uint64, write(uint32), write(uint32))

@@ -21,7 +21,6 @@ from tidings.correlate import disseminate as d
 from tidings.correlate.posts import TaggedPosts
 from tidings.correlate.settings import Settings
 from tidings.correlate.sightings import sight_again
-from tidings.csr import take_rows
 from tidings.partition.tags.nodes import Nodes, grown
 from tidings.partition.tags.plan import MAX_PARTITIONS, TagPlan
 from tidings.partition.tags.sets import TagSets
@@ -219,14 +218,14 @@ class Disseminator:
         heads = self._heads[: int(self._counters[d.HEADS])]
         self._counters[[d.HEADS, d.TOLD]] = 0
         self.told += len(heads)
-        order = np.argsort(heads[:, 1].astype(np.uint8), kind="stable")  # of bytes: a radix sort
-        ends = np.cumsum(heads[:, 2], dtype=np.int64)
-        sorted_heads = heads[order]
-        lengths = sorted_heads[:, 2].astype(np.int64)
-        tags, starts = take_rows(self._told, ends[order] - lengths, lengths)
-        now, panes = self._panes[sorted_heads[:, 4]], self._panes[sorted_heads[:, 0]]
-        weights = sorted_heads[:, 3].astype(np.int32).astype(np.int64)
-        bounds = np.concatenate([[0], np.cumsum(np.bincount(heads[:, 1], minlength=MAX_PARTITIONS))]).tolist()
+        rows = np.bincount(heads[:, 1], minlength=MAX_PARTITIONS)
+        lengths = np.bincount(heads[:, 1], heads[:, 2], minlength=MAX_PARTITIONS).astype(np.int64)
+        places = np.vstack([np.cumsum(rows) - rows, np.cumsum(lengths) - lengths])
+        labels, starts = np.empty((3, len(heads)), np.int64), np.zeros(len(heads) + 1, np.uint64)
+        tags = np.empty(int(lengths.sum()), np.uint32)
+        d.by_calculator(heads, self._told, self._panes, places, labels, starts, tags)
+        now, panes, weights = labels
+        bounds = np.concatenate([[0], np.cumsum(rows)]).tolist()
         return [
             Notifications(
                 number,

@@ -79,7 +79,7 @@ class LiveDissemination:
     @property
     def until(self) -> int:
         """The slide before which all windows are complete."""
-        return self._released_us // self._settings.slide_us
+        return int(self._released_us // self._settings.slide_us)
 
     @property
     def active(self) -> list[int]:

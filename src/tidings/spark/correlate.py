@@ -7,6 +7,7 @@ paper's experiments: it must see posts in the order of time, so it runs in the d
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -162,13 +163,14 @@ def on_spark(spark: SparkSession, settings: Settings) -> MakePlan:
 
 
 def _told(spark: SparkSession, dissemination: Dissemination, posts: TaggedPosts) -> DataFrame:
-    """All notifications, a row for each calculator and part of the time."""
-    rows = [
-        (one.calculator, one.plan, part, blob.pack_told(one))
-        for part, told in enumerate(dissemination.take(posts))
-        for one in told
-    ]
+    """All notifications, a row for each calculator and part of the time; they are packed beside."""
+    with ThreadPoolExecutor(1) as packing:
+        rows = [
+            (one.calculator, one.plan, part, packing.submit(blob.pack_told, one))
+            for part, told in enumerate(dissemination.take(posts))
+            for one in told
+        ]
     calculators, plans, parts, blobs = zip(*rows, strict=True) if rows else ((), (), (), ())
     columns = [np.array(numbers, np.int32) for numbers in (calculators, plans, parts)]
-    packed = pa.array([one.to_pybytes() for one in blobs], pa.binary())
+    packed = pa.array([one.result().to_pybytes() for one in blobs], pa.binary())
     return spark.createDataFrame(pa.table([*columns, packed], schema=_TOLD))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -147,7 +148,7 @@ class Sink:
         reached("before correlating", batch)
         rows = reports.toArrow().to_pylist()  # once: every look would run the batch again
         reached("before tracking", batch)
-        told = next((json.loads(row["blob"]) for row in rows if row["calculator"] == FIGURES), {})
+        told: dict[str, Any] = next((json.loads(row["blob"]) for row in rows if row["calculator"] == FIGURES), {})
         pages = [Page(row["names"], row["blob"]) for row in rows if row["calculator"] != FIGURES]
         count, last_us = self.windows.write(batch, pages)
         reached("after tracking", batch)

@@ -18,7 +18,7 @@ from tidings.correlate.posts import TaggedPosts
 from tidings.correlate.run import Correlated, correlate
 from tidings.correlate.settings import Settings
 from tidings.lab.datasets import Posts
-from tidings.lab.tagged import load_tagged
+from tidings.lab.tagged import load_tagged, replayed
 from tidings.partition.tags.disjoint import components
 from tidings.partition.tags.learn import ALGORITHMS, learn
 from tidings.partition.tags.plan import gini
@@ -37,15 +37,15 @@ def steps(parameters: Parameters) -> int:
 
 def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
     """A row for each algorithm and choice, one for each look at the quality over time, one for each window."""
-    tagged = load_tagged(parameters["tagged"], seed)
+    tagged = load_tagged(parameters["tagged"], seed).parsed()
     base = {name: parameters[name] for name in _VARIED}
     for name in _VARIED:
         for value in parameters[f"{name}_tried"]:
             chosen = {**base, name: value}
-            replayed = tagged.at_rate(chosen["rate"] * parameters["tagged_share"]).parsed()
-            exact = centralised(replayed, _settings(parameters, chosen, "ds", seed), 4)
+            some = replayed(tagged, chosen["rate"] * parameters["tagged_share"])
+            exact = centralised(some, _settings(parameters, chosen, "ds", seed), 4)
             for algorithm in parameters["algorithms"]:
-                found = correlate(replayed, _settings(parameters, chosen, algorithm, seed))
+                found = correlate(some, _settings(parameters, chosen, algorithm, seed))
                 result = audit(found.reports, exact)
                 row = {"kind": "choice", "varied": name, "algorithm": algorithm, **chosen, **_costs(found)}
                 yield (
@@ -53,12 +53,12 @@ def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[s
                     [{**row, "coverage": result.coverage, "error": result.mean_error}],
                 )
     rate = base["rate"] * parameters["tagged_share"]
-    replayed = tagged.at_rate(rate).parsed()
+    some = replayed(tagged, rate)
     for algorithm in parameters["algorithms"]:
-        found = correlate(replayed, _settings(parameters, base, algorithm, seed))
+        found = correlate(some, _settings(parameters, base, algorithm, seed))
         yield f"{algorithm} over time", list(_over_time(found, algorithm))
     for minutes in parameters["windows_min"]:
-        yield f"windows of {minutes} minutes", list(_windows(replayed, minutes, rate, base["partitions"], seed))
+        yield f"windows of {minutes} minutes", list(_windows(some, minutes, rate, base["partitions"], seed))
 
 
 def _settings(parameters: Parameters, chosen: Mapping[str, Any], algorithm: str, seed: int) -> Settings:
