@@ -96,6 +96,13 @@ def test_ds_with_scl_splits_only_what_is_oversized(said, partitions):
         assert copies[tag] == 1 or loads[of_tag[place]] * partitions > len(said)
 
 
+def test_small_disjoint_sets_go_where_the_fewest_posts_are_told():
+    split = [{0, 1}] * 4 + [{0, 2}] * 4 + [{0, 3}] * 4  # one connected set: two partitions own its frequent tag
+    small = [{10 + number} for number in range(6)]
+    sets = sample(map(frozenset, split + small))
+    assert sorted(learn(sets, 3, "ds+scl").measured(sets).loads.tolist()) == [6, 12, 12]
+
+
 @pytest.mark.parametrize(
     ("loads", "expected"), [([1, 1, 1, 1], 0), ([0, 0, 0, 4], 0.75), ([1, 3], 0.25), ([0, 0], 0), ([5], 0)]
 )

@@ -81,6 +81,26 @@ def test_related_tags_add_up_over_windows(tmp_path):
     assert related(found, "unknown", None, 10) == []
 
 
+def test_of_windows_that_overlap_related_tags_count_those_side_by_side(tmp_path):
+    half = DAY_US // 2
+    stamp = pa.timestamp("us", "UTC")
+    ends = pa.array([DAY_US, DAY_US + half, 2 * DAY_US], stamp)
+    table = pa.table(
+        {
+            "window_start": pa.array([0, half, DAY_US], stamp),
+            "window_end": ends,
+            "tags": [["a", "b"]] * 3,
+            "jaccard": [0.1, 0.2, 0.4],
+            "support": [1, 2, 4],
+            "union": [10, 10, 10],
+            "calculator": pa.array([0, 0, 0], pa.int32()),
+        }
+    )
+    pq.write_table(table, tmp_path / "found.parquet")
+    (one,) = related(read_coefficients(tmp_path / "found.parquet"), "a", None, 10)
+    assert (one.support, one.union, one.windows) == (5, 20, 2)
+
+
 def test_what_holds_no_correlations_is_refused_by_name(tmp_path):
     with pytest.raises(InputError, match="tidings correlate"):
         read_coefficients(tmp_path / "nothing")

@@ -12,7 +12,7 @@ from tidings.lab.bars import bars
 from tidings.lab.datasets import Posts
 from tidings.lab.generate import generate_posts
 from tidings.lab.measurements import correlations
-from tidings.lab.tagged import TaggedTable, generated, load_tagged
+from tidings.lab.tagged import TaggedTable, generated, load_tagged, replayed
 
 FILE = Path(tidings.lab.__file__).parent / "experiments" / "10-correlations.toml"
 
@@ -46,11 +46,17 @@ def test_the_expected_communication_is_the_formula_of_section_5_2():
     assert correlations.expected_communication(4, 2, 2, 2) == pytest.approx(2 * (1 - 1 / 6))
 
 
+def test_the_giant_component_is_that_of_erdos_and_renyi():
+    assert correlations.mean_degree(3, 4) == 2  # three edges among four nodes: n·p = 4 · 3 / C(4, 2)
+    assert correlations.giant(0.5) == pytest.approx(0, abs=1e-9)
+    assert correlations.giant(2) == pytest.approx(0.7968, abs=1e-4)
+
+
 def test_tagged_posts_are_made_alike_every_time_and_replayed_at_a_rate():
     assert generated(500, 3).equals(generated(500, 3))
-    replayed = TaggedTable(generated(100, 3), "made").at_rate(10).parsed()
+    posts = replayed(TaggedTable(generated(100, 3), "made").parsed(), 10)
     assert len(load_tagged(50, 1)) == 50
-    assert replayed.times[-1] - replayed.times[0] == 9_900_000
+    assert posts.times[-1] - posts.times[0] == 9_900_000
 
 
 def test_the_bars_say_what_was_missed():

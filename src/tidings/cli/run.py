@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,9 @@ from tidings.cli.screen import screen
 from tidings.cli.state import DEFAULT_STATE, StateOption, WorkOption, state_at
 from tidings.config import MAX_POSTS_A_BATCH
 from tidings.errors import InputError
+
+if TYPE_CHECKING:
+    from tidings.correlate.settings import Settings
 
 HELP = """Match posts as they come, for as long as you let it.
 
@@ -35,8 +38,11 @@ tidings run --posts incoming --state news --plan partitioned --matchers 16 --rel
 
 tidings run --posts incoming --state news --shed subscription --latency "5 s"
 
+tidings run --posts incoming --state news --correlate --window "1 h" --slide "5 min"
+
 tidings matches 1 --follow --state news"""
 
+_TAGS: Any = {"rich_help_panel": "Correlations (with --correlate)"}
 _BATCH_A_SECOND = 2_000  # of the latency accepted: short batches, so that what is shed can follow the load
 
 
@@ -128,11 +134,46 @@ def run(
         bool, typer.Option("--pin-anew", help="Let a batch whose index version is lost use today's subscriptions.")
     ] = False,
     once: Annotated[bool, typer.Option("--once", help="Take what is there, then end.")] = False,
+    correlate: Annotated[
+        bool, typer.Option("--correlate", help="Track which tags move together, beside the matching.", **_TAGS)
+    ] = False,
+    window: Annotated[str, typer.Option(metavar="TIME", help="How much of the past counts.", **_TAGS)] = "1 h",
+    slide: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="How often to report.", show_default="the window", **_TAGS),
+    ] = None,
+    lateness: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="How late posts may come to count.", show_default="the slide", **_TAGS),
+    ] = None,
+    partitions: Annotated[int, typer.Option(metavar="K", help="The most calculators tags go to.", **_TAGS)] = 8,
+    partitioners: Annotated[int, typer.Option(metavar="P", help="How many make the partitions.", **_TAGS)] = 5,
+    algorithm: Annotated[str, typer.Option(help="ds+scl, ds, scc, scl or sci.", **_TAGS)] = "ds+scl",
+    sightings: Annotated[
+        int, typer.Option("--sn", metavar="N", help="Sightings before a tag set is given to a calculator.", **_TAGS)
+    ] = 3,
+    checked_every: Annotated[
+        int, typer.Option("--z", metavar="N", help="Notified posts between two looks at the partitions.", **_TAGS)
+    ] = 1000,
+    threshold: Annotated[
+        float, typer.Option(metavar="SHARE", help="By how much they may become worse.", **_TAGS)
+    ] = 0.5,
+    min_support: Annotated[int, typer.Option(metavar="N", help="Posts that must have all of the tags.", **_TAGS)] = 2,
+    posts_a_partition: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Use only as many partitions as the posts need.", show_default="all", **_TAGS),
+    ] = None,
+    track: Annotated[
+        list[str] | None, typer.Option(metavar="WORD", help="Let this word count as a tag; may repeat.", **_TAGS)
+    ] = None,
+    keep_windows: Annotated[int, typer.Option(min=1, help="How many reported windows are kept.", **_TAGS)] = 500,
 ) -> None:
     check_master(master)
     at = state_at(state, work)
     _check_source(posts)
     _check_delivery(deliver)
+    if correlate and processed == Processed.delete:
+        raise InputError("--processed delete: with --correlate files are read twice, so they must be kept.")
     every, latency_s = seconds(trigger, "--trigger"), seconds(latency, "--latency")
     every_s = None if relearn is None else seconds(relearn, "--relearn")
     _check_plan(plan, partitioner, matchers, placement, shed, every_s)
@@ -140,11 +181,27 @@ def run(
         if not (factor == 0 or factor > 1):
             raise InputError(f"{option} {factor:g}: give more than 1, or 0 for never.")
     from tidings.adjust.rules import AdjustRules
+    from tidings.correlate.settings import LiveSettings, Settings
     from tidings.partition.words.due import Rules
     from tidings.spark.request import StreamRequest  # here: it brings Spark
     from tidings.spark.run_stream import run_stream
     from tidings.store import Retention
 
+    live = None
+    if correlate:
+        settings = Settings.checked(
+            window,
+            slide,
+            partitions=partitions,
+            partitioners=partitioners,
+            algorithm=algorithm,
+            sightings=sightings,
+            checked_every=checked_every,
+            threshold=threshold,
+            min_support=min_support,
+            posts_a_partition=posts_a_partition,
+        )
+        live = LiveSettings(settings, _lateness_us(lateness, settings), _tracked(track), keep_windows)
     request = StreamRequest(
         posts=posts,
         where=at.where,
@@ -166,8 +223,22 @@ def run(
         processed=processed.value,
         pin_anew=pin_anew,
         once=once,
+        correlate=live,
     )
     run_stream(request, screen().print)
+
+
+def _lateness_us(lateness: str | None, settings: Settings) -> int:
+    from tidings.correlate.settings import microseconds
+
+    return settings.slide_us if lateness is None else microseconds(lateness, "The lateness")
+
+
+def _tracked(words: list[str] | None) -> tuple[str, ...]:
+    from tidings.correlate.parse import TagNumbers
+
+    TagNumbers(words or ())  # refuses what cannot be tracked
+    return tuple(words or ())
 
 
 def _batch(shed: Shed, latency_s: float) -> int:

@@ -19,6 +19,8 @@ from tidings.cli.screen import screen
 from tidings.cli.state import DEFAULT_STATE, State, StateOption, WorkOption, state_at
 from tidings.cli.status_hooks import Hooks
 from tidings.cli.status_plan import adjusting, planned, shedding
+from tidings.cli.status_tags import correlating
+from tidings.watch.correlations import FOLDER, CorrelationFigures, load_correlations
 from tidings.watch.figures import StreamFigures, load_figures
 from tidings.watch.health import Condition, Health, bookkeeping_share, health
 from tidings.watch.load import MatcherLoad, imbalance
@@ -57,6 +59,7 @@ class Status:
     free_bytes: int | None
     shed: ShedCounts
     hooks: Hooks
+    correlations: CorrelationFigures | None
 
 
 def status(
@@ -91,6 +94,7 @@ def look(place: State) -> Status:
             shutil.disk_usage(place.folder).free if place.folder.is_dir() else None,
             store.withheld(),
             status_hooks.look(store),
+            load_correlations(place.folder / FOLDER),
         )
 
 
@@ -113,6 +117,7 @@ def as_dict(told: Status) -> dict[str, Any]:
             "owners": dict(told.shed.owners),
         },
         "webhooks": status_hooks.as_dict(told.hooks),
+        "correlations": None if told.correlations is None else asdict(told.correlations),
         "disk_bytes": told.disk_bytes,
         "disk_free_bytes": told.free_bytes,
     }
@@ -147,6 +152,7 @@ def _stream(told: Status) -> Iterable[tuple[str, Text | str]]:
     yield "plan", planned(figures)
     yield from adjusting(figures)
     yield from shedding(figures, told.shed)
+    yield from correlating(told.correlations)
 
 
 def _waiting(figures: StreamFigures) -> str:

@@ -11,7 +11,10 @@ from rich.console import Console
 from rich.text import Text
 
 from tidings.cli.screen import printable, screen
+from tidings.cli.state import WorkOption, state_at
 from tidings.cli.times import moment, since
+from tidings.errors import InputError
+from tidings.watch.correlations import FOLDER
 
 if TYPE_CHECKING:
     from tidings.correlate.trends import Emerging, Story
@@ -30,17 +33,42 @@ tidings trends --from correlations [dim]# what emerges in the last window[/]
 
 tidings trends --from correlations --since 2020-03-12 --until 2020-03-20 --top 5 --posts posts.parquet
 
+tidings trends --state news [dim]# of a stream that runs with --correlate[/]
+
 tidings trends --from correlations --json | jq '.[0].tags'"""
 _OTHERS_SHOWN, _TEXT_SHOWN = 5, 160
 
 FromOption = Annotated[
-    Path, typer.Option("--from", "-f", metavar="DIR|FILE", help="What `tidings correlate` wrote.", show_default=True)
+    Path | None,
+    typer.Option(
+        "--from", "-f", metavar="DIR|FILE", help="What `tidings correlate` wrote.", show_default="./correlations"
+    ),
 ]
-DEFAULT_FROM = Path("correlations")
+OfStateOption = Annotated[
+    str | None,
+    typer.Option(
+        "--state",
+        metavar="DIR|URL",
+        help="Instead of --from: the state of a stream that runs with --correlate.",
+        show_default=False,
+    ),
+]
+
+
+def correlations_at(given: Path | None, state: str | None, work: Path | None) -> Path:
+    """Where the coefficients lie that the options mean."""
+    if state is None:
+        return given or Path("correlations")
+    if given is not None:
+        raise InputError("Give --from or --state, not both.")
+    windows = state_at(state, work).folder / FOLDER / "windows"
+    if not windows.is_dir():
+        raise InputError(f"{state}: no window has been reported here yet; `tidings run --correlate` does it.")
+    return windows
 
 
 def trends(
-    correlations: FromOption = DEFAULT_FROM,
+    correlations: FromOption = None,
     since_time: Annotated[
         str | None,
         typer.Option("--since", metavar="TIME", help="Windows that end after it.", show_default="the last window"),
@@ -53,12 +81,14 @@ def trends(
         str | None, typer.Option(metavar="POSTS", help="The posts, to show some of each story.", show_default=False)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the stories as one JSON list.")] = False,
+    state: OfStateOption = None,
+    work: WorkOption = None,
 ) -> None:
     from tidings.correlate.coefficients import read_coefficients
     from tidings.correlate.trends import trends as find
 
     begin, end = since(since_time), since(until_time, "--until")
-    stories = find(read_coefficients(correlations), begin, end, top)
+    stories = find(read_coefficients(correlations_at(correlations, state, work)), begin, end, top)
     shown = _posts(posts, stories, quiet=as_json) if posts and stories else [[] for _ in stories]
     if as_json:
         print(json.dumps([_plain(*pair) for pair in zip(stories, shown, strict=True)], ensure_ascii=False))

@@ -18,7 +18,14 @@ from tidings.partition.tags.subsets import Counted
 _ROWS = pa.list_(pa.uint32())
 _POSTS = pa.schema([("time", pa.int64()), ("tags", _ROWS)])
 _SETS = pa.schema([("tags", _ROWS), ("weight", pa.int64())])
-_TOLD = pa.schema([("now", pa.int64()), ("pane", pa.int64()), ("weight", pa.int8()), ("tags", _ROWS)])
+_TOLD = pa.schema(
+    [
+        *((name, pa.list_(pa.int64())) for name in ("now", "pane", "weight", "times")),  # so many alike in a row
+        ("lengths", pa.list_(pa.uint8())),
+        ("tags", pa.list_(pa.uint32())),
+    ]
+)
+_OWNERS = pa.schema([("owners", pa.uint64())])
 _REPORTS = pa.schema(
     [("end", pa.int64()), ("calculator", pa.uint8()), ("support", pa.int64()), ("union", pa.int64()), ("tags", _ROWS)]
 )
@@ -32,7 +39,25 @@ def pack_posts(parsed: Parsed) -> tuple[bytes, pa.Buffer]:
 
 def unpack_posts(names: bytes, blob: pa.Buffer) -> Parsed:
     times, rows = _unpack(_POSTS, blob)
-    return Parsed(TaggedPosts(np.asarray(times), *_flat(rows)), names.split(b"\n"))
+    return Parsed(TaggedPosts(np.asarray(times), *_flat(rows)), unpack_names(names))
+
+
+def unpack_names(names: bytes) -> list[bytes]:
+    return names.split(b"\n") if names else []
+
+
+def buffer(blob: bytes) -> pa.Buffer:
+    return pa.py_buffer(blob)
+
+
+def pack_owners(names: list[bytes], owners: NDArray[np.uint64]) -> tuple[bytes, bytes]:
+    """The names of tags, a line each, and the calculators of each, as bits."""
+    return b"\n".join(names), _pack(_OWNERS, owners).to_pybytes()
+
+
+def unpack_owners(names: bytes, blob: pa.Buffer) -> tuple[list[bytes], NDArray[np.uint64]]:
+    (owners,) = _unpack(_OWNERS, blob)
+    return unpack_names(names), np.asarray(owners)
 
 
 def pack_sets(sets: TagSets) -> pa.Buffer:
@@ -45,14 +70,22 @@ def unpack_sets(blob: pa.Buffer) -> TagSets:
 
 
 def pack_told(told: Notifications) -> pa.Buffer:
-    rows = _rows(told.tags, told.starts)
-    return _pack(_TOLD, told.now, told.panes, told.weights.astype(np.int8), rows)
+    """Small, as nearly all of it travels through Spark twice: what is alike in a row is said once."""
+    labels = (told.now, told.panes, told.weights)
+    is_first = np.ones(len(told), bool)
+    is_first[1:] = np.logical_or.reduce([label[1:] != label[:-1] for label in labels])
+    firsts = np.flatnonzero(is_first)
+    times = np.diff(np.append(firsts, len(told)))
+    columns = (*(label[firsts] for label in labels), times, np.diff(told.starts).astype(np.uint8), told.tags)
+    return _pack(_TOLD, *(_rows(column, np.array([0, len(column)])) for column in columns))
 
 
 def unpack_told(calculator: int, plan: int, blob: pa.Buffer) -> Notifications:
-    now, panes, weights, rows = _unpack(_TOLD, blob)
-    counted = np.asarray(weights).astype(np.int64)
-    return Notifications(calculator, plan, np.asarray(now), np.asarray(panes), counted, *_flat(rows))
+    now, panes, weights, times, lengths, tags = (np.asarray(column.values) for column in _unpack(_TOLD, blob))
+    now, panes, weights = (np.repeat(label, times) for label in (now, panes, weights))
+    starts = np.concatenate([np.zeros(1, np.uint64), np.cumsum(lengths, dtype=np.uint64)])
+    aligned = np.require(tags, requirements="A")  # kernels ask for it, and a blob may begin anywhere
+    return Notifications(calculator, plan, now, panes, weights, aligned, starts)
 
 
 def pack_reports(reports: Reports) -> pa.Buffer:
@@ -85,7 +118,7 @@ def spelt(reports: Reports, names: pa.Array, slide_us: int, panes: int) -> pa.Re
     return pa.record_batch(columns)
 
 
-def _rows(tags: NDArray[np.uint32], starts: NDArray[np.uint64]) -> pa.Array:
+def _rows(tags: NDArray[np.generic], starts: NDArray[np.integer]) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), pa.array(tags))
 
 

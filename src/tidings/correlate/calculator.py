@@ -37,16 +37,21 @@ class Calculator:
         self._panes = panes
         self._min_support = min_support
         self._forget_past = told_again
-        self._subsets, self._fresh = Subsets(), 0
-        self._plan = 0
-        self._next_end = 0
+        self._subsets: Subsets | None = Subsets()  # None: not counted since the posts were given back to it
+        self._fresh = 0
+        self.plan = 0
+        self.next_end = 0
         self.held: list[Pane] = []  # by slide; what is made up for comes as a pane of its own
+
+    def restore(self, plan: int, next_end: int, held: list[Pane]) -> None:
+        """Go on from what another one had: its plan, the end of the window it would report next, what it held."""
+        self.plan, self.next_end, self.held, self._subsets = plan, next_end, held, None
 
     def take(self, told: Notifications) -> Iterator[tuple[int, Counted]]:
         """Count what was told, in the order it was; the reports of all windows that ended meanwhile."""
         if not len(told):
             return
-        if told.plan != self._plan:
+        if told.plan != self.plan:
             yield from self._start_anew(told.plan, int(told.now[0]))
         cuts = np.flatnonzero(np.diff(told.now)) + 1
         for first, last in pairwise([0, *cuts.tolist(), len(told)]):
@@ -56,20 +61,20 @@ class Calculator:
     def _start_anew(self, plan: int, now: int) -> Iterator[tuple[int, Counted]]:
         """A new plan: what must be known of the past is told again, if at all, so the old must not count twice."""
         yield from self.advance(now)
-        self._plan = plan
+        self.plan = plan
         if self._forget_past:
-            self.held, self._subsets, self._fresh = [], Subsets(len(self._subsets)), 0
+            self.held, self._subsets, self._fresh = [], Subsets(0 if self._subsets is None else len(self._subsets)), 0
 
     def advance(self, until: int) -> Iterator[tuple[int, Counted]]:
         """The reports of the windows that end before slide `until`; no more posts of earlier slides may come."""
-        while self.held and self._next_end <= until:
-            end = self._next_end
+        while self.held and self.next_end <= until:
+            end = self.next_end
             self._drop(end - self._panes)
             if self.held:
-                report = self._subsets.report(self._min_support)
+                report = self._counted().report(self._min_support)
                 if len(report):
                     yield end, report
-                self._next_end = end + 1
+                self.next_end = end + 1
 
     def finish(self) -> Iterator[tuple[int, Counted]]:
         """The reports of all windows that hold any post."""
@@ -78,16 +83,12 @@ class Calculator:
 
     def _hold(self, told: Notifications, first: int, last: int) -> None:
         """Count notifications that came in one slide, whichever slides they are about."""
-        numbers = told.panes[first:last]
-        order = np.argsort(numbers, kind="stable") + first
-        cuts = np.flatnonzero(np.diff(told.panes[order])) + 1
-        for rows in np.split(order, cuts):
-            tags, starts = take_rows(told.tags, told.starts[rows], np.diff(told.starts)[rows])
-            pane = Pane(int(told.panes[rows[0]]), tags, starts, told.weights[rows])
+        for pane in _panes(told, first, last):
             if not self.held:
-                self._next_end = int(told.now[first]) + 1
+                self.next_end = int(told.now[first]) + 1
             self.held.append(pane)
-            self._subsets.add(pane.tags, pane.starts, pane.weights)
+            if self._subsets is not None:
+                self._subsets.add(pane.tags, pane.starts, pane.weights)
         self.held.sort(key=attrgetter("number"))
 
     def _drop(self, before: int) -> None:
@@ -96,11 +97,36 @@ class Calculator:
         if not gone:
             return
         self.held = self.held[len(gone) :]
+        if self._subsets is None:
+            return
         if not self.held or len(self._subsets) > 2 * self._fresh + _FEW_SETS:
-            self._subsets = Subsets(min(len(self._subsets), 2 * self._fresh + _FEW_SETS))
-            for pane in self.held:
-                self._subsets.add(pane.tags, pane.starts, pane.weights)
-            self._fresh = len(self._subsets)
+            self._count_anew(min(len(self._subsets), 2 * self._fresh + _FEW_SETS))
         else:
             for pane in gone:
                 self._subsets.add(pane.tags, pane.starts, -pane.weights)
+
+    def _counted(self) -> Subsets:
+        return self._count_anew(0) if self._subsets is None else self._subsets
+
+    def _count_anew(self, expected: int) -> Subsets:
+        self._subsets = Subsets(expected)
+        for pane in self.held:
+            self._subsets.add(pane.tags, pane.starts, pane.weights)
+        self._fresh = len(self._subsets)
+        return self._subsets
+
+
+def _panes(told: Notifications, first: int, last: int) -> Iterator[Pane]:
+    """These notifications slide by slide."""
+    numbers = told.panes[first:last]
+    if np.all(numbers == numbers[0]):  # but for what is made up for
+        starts = told.starts[first : last + 1]
+        tags = told.tags[int(starts[0]) : int(starts[-1])]
+        yield Pane(int(numbers[0]), tags, starts - starts[0], told.weights[first:last])
+        return
+    order = np.argsort(numbers, kind="stable") + first
+    cuts = np.flatnonzero(np.diff(told.panes[order])) + 1
+    lengths = np.diff(told.starts)
+    for rows in np.split(order, cuts):
+        tags, starts = take_rows(told.tags, told.starts[rows], lengths[rows])
+        yield Pane(int(told.panes[rows[0]]), tags, starts, told.weights[rows])

@@ -7,10 +7,10 @@ taken back), and the post at which it was sent; the tags follow each other in `t
 from __future__ import annotations
 
 import numpy as np
-from numba import int64, types, uint32, uint64
+from numba import int32, int64, types, uint32, uint64
 
+from tidings.correlate.sightings import sighted
 from tidings.jit import inlined, kernel, read, write
-from tidings.partition.tags.nodes import child
 from tidings.partition.tags.plan import MAX_PARTITIONS
 from tidings.partition.tags.subsets import MAX_TAGS
 from tidings.receive.marks import lowest_bit
@@ -65,32 +65,6 @@ def _notify(post, tags, first, last, calculator, owners, weight, at_post, counte
 
 
 @inlined
-def _sighted(tags, first, last, owners, table, parents, set_tags, state, subset, seen, wanted):  # type: ignore[no-untyped-def]
-    """Count every set of these tags that nobody owns whole; the largest that was seen often enough, as bits, or 0.
-
-    Of several the last in the order of their bits is taken: no set comes before those it contains.
-    """
-    subset[_ZERO] = _ZERO
-    found = _ZERO
-    for number in range(last - first):
-        tag = tags[first + number]
-        base = _ONE << number
-        for smaller in range(base):
-            node = child(table, parents, set_tags, state, subset[smaller], tag)
-            mask = base + smaller
-            subset[mask] = node
-            whole = ~_ZERO
-            for place in range(number + _ONE):
-                if (mask >> place) & _ONE != _ZERO:
-                    whole &= owners[uint64(tags[first + place])]
-            if whole == _ZERO:
-                seen[node] += uint32(1)
-                if int64(seen[node]) >= wanted:
-                    found = uint64(mask)
-    return found
-
-
-@inlined
 def _make_up(  # type: ignore[no-untyped-def]
     tags, starts, panes, rows, first, last, chosen, calculator, post, owners, latest, before, counters, heads, told
 ):
@@ -117,6 +91,35 @@ def _make_up(  # type: ignore[no-untyped-def]
                 owners[tag] &= ~bit
                 place = uint64(before[place - _ONE])
         owners[tag] |= bit
+
+
+@kernel(
+    types.void,
+    read(uint32, 2),
+    read(uint32),
+    read(int64),
+    write(int64, 2),
+    write(int64, 2),
+    write(uint64),
+    write(uint32),
+)
+def by_calculator(heads, told, panes, places, labels, starts, tags):  # type: ignore[no-untyped-def]
+    """Put notifications one calculator after another: `places` says where its next one goes, and the next tag of it.
+
+    `labels` gets in which slide it was told, of which slide it is, and the weight."""
+    begin = _ZERO
+    for head in range(uint64(heads.shape[0])):
+        calculator, length = uint64(heads[head, _ONE]), uint64(heads[head, _TWO])
+        row, at = uint64(places[_ZERO, calculator]), uint64(places[_ONE, calculator])
+        labels[_ZERO, row] = panes[uint64(heads[head, _FOUR])]
+        labels[_ONE, row] = panes[uint64(heads[head, _ZERO])]
+        labels[_TWO, row] = int64(int32(heads[head, _THREE]))
+        for number in range(length):
+            tags[at + number] = told[begin + number]
+        starts[row + _ONE] = at + length
+        places[_ZERO, calculator] += 1
+        places[_ONE, calculator] += int64(length)
+        begin += length
 
 
 @kernel(types.void, read(uint32), uint64, uint64, write(uint32), write(uint32))
@@ -186,7 +189,7 @@ def disseminate(  # type: ignore[no-untyped-def]
             break
         if whole == _ZERO:
             counters[UNSEEN] += 1
-            chosen = _sighted(
+            chosen = sighted(
                 tags, first, last, owners, table, parents, set_tags, state, subset, seen, counters[SIGHTINGS]
             )
             if chosen != _ZERO:

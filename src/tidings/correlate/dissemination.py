@@ -5,8 +5,9 @@ How a plan is made of a sample is the caller's: one after another in this proces
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +64,22 @@ class Dissemination:
         self.posts = 0
         self.repartitions: list[Repartition] = []
         self.looks: list[Look] = []
+
+    def kept(self) -> dict[str, Any]:
+        """What another one needs to go on, as plain values, besides the owners and the posts of the window."""
+        found: dict[str, Any] = {"partitions": self.partitions, "posts": self.posts}
+        if self._reference is not None:
+            reference = {**asdict(self._reference), "loads": self._reference.loads.tolist()}
+            found |= {"reference": reference, "disseminator": self.disseminator.kept()}
+        return found
+
+    def restore(self, kept: Mapping[str, Any], owners: NDArray[np.uint64], recent: TaggedPosts) -> None:
+        """Go on from what another one kept, with the owners of all tags and the posts of the last window."""
+        self.partitions, self.posts, self._recent = kept["partitions"], kept["posts"], recent
+        if "reference" in kept:
+            reference = kept["reference"]
+            self._reference = Measured(**{**reference, "loads": np.array(reference["loads"], np.int64)})
+            self.disseminator.restore(kept["disseminator"], owners, recent)
 
     def take(self, more: TaggedPosts) -> Iterator[list[Notifications]]:
         """What the calculators must be told of these posts, in order."""

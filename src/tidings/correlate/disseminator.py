@@ -9,8 +9,10 @@ the window has passed; here, with `catch_up`, it is told of them, so that its co
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,7 @@ from numpy.typing import NDArray
 from tidings.correlate import disseminate as d
 from tidings.correlate.posts import TaggedPosts
 from tidings.correlate.settings import Settings
-from tidings.csr import take_rows
+from tidings.correlate.sightings import sight_again
 from tidings.partition.tags.nodes import Nodes, grown
 from tidings.partition.tags.plan import MAX_PARTITIONS, TagPlan
 from tidings.partition.tags.sets import TagSets
@@ -75,8 +77,14 @@ class Disseminator:
         )  # fmt: skip
         self._make_room(_ROOM)
         self._sent_before = np.zeros(MAX_PARTITIONS, np.int64)
-        self._plan = -1
+        self._sight_again = False
+        self.plan = -1
         self.told = 0  # notifications of all kinds
+
+    @property
+    def owners(self) -> NDArray[np.uint64]:
+        """The calculators of each tag, as bits."""
+        return self._owners
 
     @property
     def sent(self) -> NDArray[np.int64]:
@@ -104,6 +112,26 @@ class Disseminator:
         """Posts whose tags no calculator owned whole when they came."""
         return int(self._counters[d.UNSEEN])
 
+    def kept(self) -> dict[str, Any]:
+        """What another one needs to go on, as plain values, besides the owners and the posts of the window."""
+        return {
+            "plan": self.plan,
+            "told": self.told,
+            "counters": self._counters.tolist(),
+            "loads": self._loads.tolist(),
+            "sent_before": self._sent_before.tolist(),
+        }
+
+    def restore(self, kept: Mapping[str, Any], owners: NDArray[np.uint64], recent: TaggedPosts) -> None:
+        """Go on from what another one kept. Sightings, and how frequent tags are, follow from the posts of the window:
+        older ones count no more."""
+        self.plan, self.told, self._owners = kept["plan"], kept["told"], owners
+        self._counters[:] = kept["counters"]
+        self._loads = np.array(kept["loads"], np.int64)
+        self._sent_before = np.array(kept["sent_before"], np.int64)
+        self._frequency = np.bincount(recent.tags, minlength=len(owners)).astype(np.int64)
+        self._sight_again = True
+
     def adopt(self, plan: TagPlan, sample: TagSets, even_loads: bool) -> None:
         """Work by this plan from now on; `sample` tells how frequent its tags are. Hand over before."""
         self._sent_before = self.sent
@@ -112,10 +140,10 @@ class Disseminator:
         lengths = np.diff(sample.starts).astype(np.int64)
         self._frequency = np.bincount(sample.tags, np.repeat(sample.weights, lengths), minlength=size).astype(np.int64)
         self._loads = np.zeros((2, plan.partitions), np.int64)
-        self._seen[:] = 0
+        self._sets, self._seen = Nodes(), np.zeros(0, np.uint32)  # anew: a small table stays in the caches
         self._counters[[d.SINCE, d.SENT]] = 0
         self._counters[d.EVEN_LOADS] = even_loads
-        self._plan += 1
+        self.plan += 1
 
     def open(self, posts: TaggedPosts, panes: NDArray[np.int64], taken: int) -> None:
         """Go on with these posts, of which the first have been taken before."""
@@ -128,15 +156,30 @@ class Disseminator:
         self._rows = np.repeat(np.arange(len(posts), dtype=np.uint32), np.diff(posts.starts).astype(np.int64))
         self._latest, self._before = np.zeros(len(self._owners), np.uint32), np.zeros(len(posts.tags), np.uint32)
         d.remember(posts.tags, np.uint64(0), posts.starts[taken], self._latest, self._before)
+        if self._sight_again:
+            self._count_sightings(taken)
+
+    def _count_sightings(self, until: int) -> None:
+        self._sight_again, post = False, 0
+        while post < until:
+            self._make_room_for_sets()
+            sets = self._sets
+            post = sight_again(
+                self._posts.tags, self._posts.starts, np.uint64(post), np.uint64(until), self._owners, sets.table,
+                sets.parents, sets.tags, sets.state, self._subset, self._seen,
+            )  # fmt: skip
+
+    def _make_room_for_sets(self) -> None:
+        self._sets.grow(max(1 << MAX_TAGS, len(self._sets) // 2))
+        if self._sets.room > len(self._seen):
+            self._seen = grown(self._seen, self._sets.room)
 
     def take(self) -> tuple[int, Quality | None]:
         """Notify of the next posts; how many are taken now, and the quality if it is time to look at it.
 
         Stops too when there is no room for more notifications: have them handed over and go on.
         """
-        self._sets.grow(max(1 << MAX_TAGS, len(self._sets) // 2))
-        if self._sets.room > len(self._seen):
-            self._seen = grown(self._seen, self._sets.room)
+        self._make_room_for_sets()
         posts, sets, counters, before = self._posts, self._sets, self._counters, self._taken
         self._taken = d.disseminate(
             posts.tags, posts.starts, self._panes, self._rows, np.uint64(before), self._owners, self._frequency,
@@ -175,18 +218,18 @@ class Disseminator:
         heads = self._heads[: int(self._counters[d.HEADS])]
         self._counters[[d.HEADS, d.TOLD]] = 0
         self.told += len(heads)
-        order = np.argsort(heads[:, 1].astype(np.uint8), kind="stable")  # of bytes: a radix sort
-        ends = np.cumsum(heads[:, 2], dtype=np.int64)
-        sorted_heads = heads[order]
-        lengths = sorted_heads[:, 2].astype(np.int64)
-        tags, starts = take_rows(self._told, ends[order] - lengths, lengths)
-        now, panes = self._panes[sorted_heads[:, 4]], self._panes[sorted_heads[:, 0]]
-        weights = sorted_heads[:, 3].astype(np.int32).astype(np.int64)
-        bounds = np.concatenate([[0], np.cumsum(np.bincount(heads[:, 1], minlength=MAX_PARTITIONS))]).tolist()
+        rows = np.bincount(heads[:, 1], minlength=MAX_PARTITIONS)
+        lengths = np.bincount(heads[:, 1], heads[:, 2], minlength=MAX_PARTITIONS).astype(np.int64)
+        places = np.vstack([np.cumsum(rows) - rows, np.cumsum(lengths) - lengths])
+        labels, starts = np.empty((3, len(heads)), np.int64), np.zeros(len(heads) + 1, np.uint64)
+        tags = np.empty(int(lengths.sum()), np.uint32)
+        d.by_calculator(heads, self._told, self._panes, places, labels, starts, tags)
+        now, panes, weights = labels
+        bounds = np.concatenate([[0], np.cumsum(rows)]).tolist()
         return [
             Notifications(
                 number,
-                self._plan,
+                self.plan,
                 now[first:last],
                 panes[first:last],
                 weights[first:last],

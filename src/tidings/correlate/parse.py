@@ -79,7 +79,7 @@ class Parser:
     def _start_anew(self) -> None:
         self._numbers = TagNumbers(self._tracked)
         self._receiver = Receiver(self._numbers)
-        self._given: dict[str | None, int] = {None: 0}  # what stands in `tags`, as it stands there
+        self._given: dict[bytes | None, int] = {None: 0}  # what stands in `tags`, as it stands there
 
     def parse(self, batch: pa.RecordBatch) -> Parsed:
         """The posts that have both a time and tags, in their order."""
@@ -105,7 +105,7 @@ class Parser:
         if "tags" not in batch.schema.names:
             return None
         lists = batch.column("tags").fill_null([])
-        encoded = lists.flatten().dictionary_encode()
+        encoded = lists.flatten().cast(pa.binary()).dictionary_encode()
         spelt = encoded.dictionary.to_pylist()
         if new := [tag for tag in spelt if tag not in self._given]:
             self._learn(new)
@@ -115,9 +115,9 @@ class Parser:
         places = encoded.indices.fill_null(len(spelt)).to_numpy()
         return Received(known[places], bounds)
 
-    def _learn(self, spelt: list[str]) -> None:
+    def _learn(self, spelt: list[bytes]) -> None:
         """Clean tags exactly as they are cleaned where posts are matched."""
-        lists = pa.array([[tag] for tag in spelt], pa.list_(pa.string()))
+        lists = pa.array([[tag.decode("utf-8", "replace")] for tag in spelt], pa.list_(pa.string()))
         received = self._receiver.receive(
             searchable(pa.record_batch([pa.array([""] * len(spelt)), lists], ["text", "tags"]))
         )
@@ -160,13 +160,27 @@ class Vocabulary:
     def names(self) -> list[bytes]:
         return list(self._numbers)
 
+    def numbers(self, names: Sequence[bytes]) -> NDArray[np.uint32]:
+        """The number of each of these tags; new ones get the next."""
+        known = self._numbers
+        return np.fromiter((known.setdefault(name, len(known)) for name in names), np.uint32, len(names))
+
+    def rows(self, names: Sequence[bytes], tags: NDArray[np.uint32], starts: NDArray[np.uint64]) -> NDArray[np.uint32]:
+        """Rows of tags, places in `names`, with the numbers these have here, ascending in each row."""
+        found = self.numbers(names)[tags]
+        _sort_rows(starts, found)
+        return found
+
     def numbered(self, parsed: Parsed) -> TaggedPosts:
         """The posts with the numbers that their tags have here, ascending in each post."""
-        known = self._numbers
-        numbers = (known.setdefault(name, len(known)) for name in parsed.names)
-        tags = np.fromiter(numbers, np.uint32, len(parsed.names))[parsed.posts.tags]
-        _sort_rows(parsed.posts.starts, tags)
-        return TaggedPosts(parsed.posts.times, tags, parsed.posts.starts)
+        posts = parsed.posts
+        return TaggedPosts(posts.times, self.rows(parsed.names, posts.tags, posts.starts), posts.starts)
+
+    def spelt(self, tags: NDArray[np.uint32]) -> tuple[list[bytes], NDArray[np.uint32]]:
+        """The names of the tags that occur, and the tags as places in them."""
+        used, local = _by_first_occurrence(tags)
+        names = self.names()
+        return [names[tag] for tag in used.tolist()], local
 
 
 @inlined

@@ -74,6 +74,16 @@ class Settings:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class LiveSettings:
+    """What is asked of correlating in a stream."""
+
+    settings: Settings
+    lateness_us: int
+    tracked_words: tuple[str, ...] = ()
+    kept_windows: int = 500
+
+
 def _at_least_one(what: str, value: int) -> None:
     if value < 1:
         raise InputError(f"The number of {what} must be at least 1, not {value}.")

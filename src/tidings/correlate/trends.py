@@ -143,7 +143,7 @@ class Related:
 def related(found: Coefficients, tag: str, since_us: int | None, top: int) -> list[Related]:
     """What goes together with a tag, over all windows that end after `since_us`: pairs and larger sets.
 
-    Counts of windows add up, so give windows that do not overlap, or look at one of them.
+    Counts of windows add up. Of windows that overlap those count that lie side by side, the last one among them.
     """
     return sorted(_with(found, tag, since_us), key=lambda one: (-one.jaccard, -one.support, one.tags))[:top]
 
@@ -154,6 +154,8 @@ def _with(found: Coefficients, tag: str, since_us: int | None) -> Iterator[Relat
     number = found.names.index(tag)
     rows = np.repeat(np.arange(len(found)), np.diff(found.starts).astype(np.int64))[found.tags == number]
     rows = rows[found.ends_us[rows] > since_us] if since_us is not None else rows
+    back = int(found.ends_us.max()) - found.ends_us[rows]
+    rows = rows[back % (found.ends_us[rows] - found.starts_us[rows]) == 0]
     sets, first, inverse = np.unique(found.sets[rows], return_index=True, return_inverse=True)
     support = np.bincount(inverse, found.support[rows], len(sets)).astype(np.int64)
     union = np.bincount(inverse, found.union[rows], len(sets)).astype(np.int64)

@@ -42,6 +42,11 @@ _LOOKS: Mapping[str, tuple[str, str]] = {
     "near, exact": ("#2f9e44", "^"),
     "scheduler": ("#0b7285", "o"),
     "fixed": ("#343a40", "x"),
+    "ds+scl": ("#0b7285", "o"),
+    "ds": ("#e8590c", "s"),
+    "scc": ("#7048e8", "D"),
+    "scl": ("#d6336c", "P"),
+    "sci": ("#adb5bd", "^"),
     "measured": ("#0b7285", "o"),
     "fitted": ("#343a40", ""),
 }
@@ -64,6 +69,18 @@ _LABELS: Mapping[str, str] = {
     "words": "distinct words a matcher holds",
     "ns": "ns a post",
     "nodes": "machines",
+    "partitions": "partitions",
+    "partitioners": "partitioners",
+    "threshold": "threshold",
+    "minutes": "minutes",
+    "communication": "calculators told of a post",
+    "gini": "Gini coefficient",
+    "max_load": "share of the most loaded",
+    "error": "mean error",
+    "coverage": "share of the tag sets",
+    "largest_tags": "share of the tags",
+    "largest_load": "share of the posts",
+    "np": "n·p",
 }
 
 
@@ -113,6 +130,9 @@ def draw_panel(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
         bars = errors if any(errors) else None
         shape = {"ls": "none"} if dotted else {}
         axes.errorbar(places, heights, yerr=bars, label=str(name), elinewidth=0.9, **style, **shape)
+        if "marks" in panel:  # where something happened
+            happened = [row[panel["x"]] for row in mine if row.get(panel["marks"])]
+            axes.vlines(happened, 0, max(heights, default=1), color=QUIET, lw=0.5, zorder=0)
     _scales(axes, panel, rows)
     relative = f", {panel['relative_to']} = 1" if "relative_to" in panel else ""
     axes.set_ylabel(panel.get("ylabel", _LABELS.get(panel["y"], panel["y"])) + relative)

@@ -25,6 +25,7 @@ def write_page(results: Path, docs: Path) -> Path:
         "kernels": _kernels,
         "growth": _growth,
         "plans": _plans,
+        "correlations": _correlations,
         "stream": _stream,
         "serve": _serve,
         "soak": _soak,
@@ -102,6 +103,32 @@ def _kernels(run: record.Record) -> Iterator[str]:
     sizes = [(f"{one['subscriptions']:,}", f"{one['bytes_per_subscription']:.1f}") for one in kernels["bytes"]]
     yield from table(("subscriptions of three words", "bytes each"), sizes)
     yield from _verdicts(run, ("matching", "the loop", "bytes", "seconds"))
+
+
+def _correlations(run: record.Record) -> Iterator[str]:
+    part = run["parts"]["correlations"]
+    yield "## Set correlations"
+    yield (
+        f"{part['posts']:,} tagged posts ({part['source']}) from Parquet to coefficients in Parquet, windows of "
+        f"{part['window']}, {part['partitions']} calculators: {part['posts_per_second']:,.0f} tagged posts/s, "
+        f"{part['ratio_to_floor']:.2f} of the floor ({part['floor_posts_per_second']:,.0f}); medians of "
+        f"{len(part['seconds']['floor'])} repetitions in turn. All algorithms on the same posts:"
+    )
+    yield ""
+    figures = ("communication", "gini", "max_load", "coverage", "mean_error")
+    rows = [
+        (
+            one["algorithm"],
+            "yes" if one["catch_up"] else "no, as printed",
+            *(f"{one[name]:.4f}" for name in figures),
+            f"{one['additions']:,}",
+            f"{one['repartitions']:,}",
+        )
+        for one in part["compared"]
+    ]
+    names = ("communication", "Gini", "largest load", "coverage", "mean error", "single additions", "repartitions")
+    yield from table(("algorithm", "catches up", *names), rows)
+    yield from _verdicts(run, ("tags",))
 
 
 def _plans(run: record.Record) -> Iterator[str]:

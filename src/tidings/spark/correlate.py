@@ -7,6 +7,7 @@ paper's experiments: it must see posts in the order of time, so it runs in the d
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -110,7 +111,9 @@ def with_times(posts: DataFrame, *others: str) -> DataFrame:
         if name in posts.columns:
             columns[name] = F.col(name).cast("string")
     if "tags" in posts.columns:
-        columns["tags"] = tag_list(posts.schema["tags"].dataType)
+        kind = posts.schema["tags"].dataType
+        # A list of strings goes as it is: the parser minds bytes that are no UTF-8, Spark looks at them one by one.
+        columns["tags"] = F.col("tags") if kind == T.ArrayType(T.StringType()) else tag_list(kind)
     return posts.select(*(column.alias(name) for name, column in columns.items()), *others)
 
 
@@ -160,13 +163,14 @@ def on_spark(spark: SparkSession, settings: Settings) -> MakePlan:
 
 
 def _told(spark: SparkSession, dissemination: Dissemination, posts: TaggedPosts) -> DataFrame:
-    """All notifications, a row for each calculator and part of the time."""
-    rows = [
-        (one.calculator, one.plan, part, blob.pack_told(one))
-        for part, told in enumerate(dissemination.take(posts))
-        for one in told
-    ]
+    """All notifications, a row for each calculator and part of the time; they are packed beside."""
+    with ThreadPoolExecutor(1) as packing:
+        rows = [
+            (one.calculator, one.plan, part, packing.submit(blob.pack_told, one))
+            for part, told in enumerate(dissemination.take(posts))
+            for one in told
+        ]
     calculators, plans, parts, blobs = zip(*rows, strict=True) if rows else ((), (), (), ())
     columns = [np.array(numbers, np.int32) for numbers in (calculators, plans, parts)]
-    packed = pa.array([one.to_pybytes() for one in blobs], pa.binary())
+    packed = pa.array([one.result().to_pybytes() for one in blobs], pa.binary())
     return spark.createDataFrame(pa.table([*columns, packed], schema=_TOLD))

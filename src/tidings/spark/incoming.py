@@ -35,6 +35,7 @@ class Incoming:
     """The posts as they come; how many files wait; what is unread; and some posts of what is there now, if any."""
 
     posts: DataFrame
+    again: Callable[[SparkSession], DataFrame]  # the same posts, read once more in another session
     waiting_files: Callable[[], int | None]
     unread: Unread
     sample: Sample
@@ -46,7 +47,8 @@ def incoming(
     """None when stopped before there is anything."""
     if request.posts.startswith(SCHEME):
         unread = UnreadMessages(request.checkpoint, newest.offsets)
-        return Incoming(_topic(request, spark), lambda: None, unread, _nothing)
+        posts = _topic(request, spark)
+        return Incoming(posts, partial(_topic, request), lambda: None, unread, _nothing)
     say(f"looking at the files in {request.posts}")
     folder = None
     with cancelled_when(stop, spark):
@@ -56,8 +58,9 @@ def incoming(
     waiting = WaitingFiles(folder.path, folder.format, request.checkpoint / "sources" / "0")
     size = bytes_a_post(folder)
     posts = read_folder(spark, folder, request.max_posts_per_batch, request.processed)
+    again = partial(read_folder, folder=folder, max_posts=request.max_posts_per_batch)
     sample = partial(_newest_posts, spark, waiting, QUICK_SAMPLE * size, stop)
-    return Incoming(posts, waiting.count, UnreadFiles(request.checkpoint, waiting, size), sample)
+    return Incoming(posts, again, waiting.count, UnreadFiles(request.checkpoint, waiting, size), sample)
 
 
 def look(request: StreamRequest, spark: SparkSession, stop: threading.Event) -> Folder | None:

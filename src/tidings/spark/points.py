@@ -18,6 +18,7 @@ POINTS = (
     "after checkpointing",
 )
 KEEPING_POINTS = ("after keeping",)  # of what is stored while the next batch is matched
+CORRELATE_POINTS = ("before correlating", "before tracking", "after tracking")  # of a batch of correlations
 SWITCH_POINTS = ("before switching", "after switching")  # to a plan that was learned meanwhile
 CRAWL_POINTS = (
     "before storing articles",
@@ -30,6 +31,6 @@ VARIABLE = "TIDINGS_CRASH"  # "POINT@BATCH", as in "after writing@3"; "POINT@any
 
 def reached(point: str, batch: int) -> None:
     """Called at each point; kills the process (not even cleaning up) where the environment says so."""
-    assert point in (*POINTS, *KEEPING_POINTS, *SWITCH_POINTS, *CRAWL_POINTS)
+    assert point in (*POINTS, *KEEPING_POINTS, *CORRELATE_POINTS, *SWITCH_POINTS, *CRAWL_POINTS)
     if os.environ.get(VARIABLE) in (f"{point}@{batch}", f"{point}@any"):
         os.kill(os.getpid(), signal.SIGKILL)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tidings.adjust.rules import AdjustRules
 from tidings.config import MAX_POSTS_A_BATCH
+from tidings.correlate.settings import LiveSettings
 from tidings.partition.words.due import Rules
 from tidings.partition.words.learn import DEFAULT
 from tidings.store import Retention
@@ -42,6 +43,7 @@ class StreamRequest:
     processed: str = "keep"
     pin_anew: bool = False
     once: bool = False  # take what is there and end
+    correlate: LiveSettings | None = None
 
     @property
     def checkpoint(self) -> Path:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tidings.correlate.windows import check_settings
+from tidings.errors import InputError
 from tidings.spark.adjusting import Adjuster
 from tidings.spark.checkpoint import check, check_stored, open_batch, stream_id
 from tidings.spark.deliver import Delivery, ToKafka, ToParquet, ToStore
@@ -29,6 +31,7 @@ from tidings.spark.taken import taken_files
 from tidings.spark.tidy import tidied
 from tidings.spark.watch import Listener, Newest, Watch
 from tidings.store import Store, open_store
+from tidings.watch.correlations import FOLDER
 from tidings.watch.prometheus import serve
 
 
@@ -42,6 +45,8 @@ def run_stream(request: StreamRequest, say: Say) -> None:
             stack.enter_context(store.hold_stream())
             store_left(store, request.folder / "found")
             _check_checkpoint(request.checkpoint, store)
+            if request.correlate is not None:
+                check_settings(request.folder / FOLDER, request.correlate.settings)
             following = followed(request, store)
         stack.callback(following.follower.close)
         stack.enter_context(set_by_signals(stop))
@@ -49,10 +54,11 @@ def run_stream(request: StreamRequest, say: Say) -> None:
         newest = Newest()
         source = incoming(request, spark, newest, stop, say)
         if source is not None:
+            beside = _correlating(request, source, spark, stop, say)
             batches = _batches(request, store, following, source, spark, stop, say)
             watch = _watched(request, store, following, source, batches, newest)
             stack.enter_context(tidied(request, following.follower, say))
-            _run(request, source.posts, batches, watch, spark, stop, say)
+            _run(request, source.posts, batches, watch, spark, stop, say, beside)
 
 
 def _check_checkpoint(checkpoint: Path, store: Store) -> None:
@@ -134,6 +140,7 @@ def _run(
     spark: SparkSession,
     stop: threading.Event,
     say: Say,
+    beside: AbstractContextManager[None],
 ) -> None:
     spark.streams.addListener(Listener(watch))
     with ExitStack() as stack:
@@ -145,13 +152,28 @@ def _run(
             query = _begun(request, posts, batches)
             count = batches.follower.index.manifest.subscriptions
             say(f"taking posts from {request.posts}; {count:,} subscriptions. Ctrl-C stops.")
-            until_stopped(query, batches, stop)
+            with beside:
+                until_stopped(query, batches, stop)
             hear_out(query, watch)
         except Exception as error:
             raise failed(batches.failure or error, request, watch) from error
     watch.count_stored()
     watch.publish(state="stopped")
     say(f"stopped: {watch.figures.posts:,} posts, {watch.figures.matches:,} matches stored in this run.")
+
+
+def _correlating(
+    request: StreamRequest, source: Incoming, spark: SparkSession, stop: threading.Event, say: Say
+) -> AbstractContextManager[None]:
+    """What runs beside the matching where it was asked for; InputError if posts have no times."""
+    if request.correlate is None:
+        return nullcontext()
+    if "time" not in source.posts.columns:
+        found = ", ".join(source.posts.columns)
+        raise InputError(f"--correlate: posts need a column `time` to be put into windows; these have: {found}.")
+    from tidings.spark.correlating import correlated  # here: it brings pandas
+
+    return correlated(request, request.correlate, source.again, spark, stop, say)
 
 
 def _delivery(request: StreamRequest, spark: SparkSession) -> Delivery:

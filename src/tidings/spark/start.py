@@ -35,7 +35,8 @@ def started(request: StreamRequest) -> Iterator[SparkSession]:
     with_kafka = request.posts.startswith(SCHEME) or request.deliver.startswith(SCHEME)
     if with_kafka:
         check_jars()
-    settings = {**_STREAM_SETTINGS, **(kafka_settings() if with_kafka else {})}
+    fair = {"spark.scheduler.mode": "FAIR"} if request.correlate is not None else {}  # two queries share the machine
+    settings = {**_STREAM_SETTINGS, **fair, **(kafka_settings() if with_kafka else {})}
     asked = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         spark = session(_forgiving(request.master), settings)

@@ -23,6 +23,7 @@ from tidings.disk import folder_bytes
 from tidings.index.index import Index
 from tidings.spark.unread import waiting_messages
 from tidings.store import Store
+from tidings.watch.correlations import FOLDER as CORRELATIONS
 from tidings.watch.figures import StreamFigures, save_figures
 from tidings.watch.load import MatcherLoad, together
 
@@ -157,6 +158,7 @@ def disk_bytes(folder: Path, store: Store) -> dict[str, int]:
     return {
         "store": store.sizes().bytes,
         **{name: folder_bytes(folder / name) for name in ("index", "checkpoint")},
+        **({CORRELATIONS: folder_bytes(folder / CORRELATIONS)} if (folder / CORRELATIONS).is_dir() else {}),
     }
 
 

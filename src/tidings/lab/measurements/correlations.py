@@ -1,7 +1,8 @@
 """Set correlations, section 8: all algorithms against k, P, thr and rate; quality over time; how tags are connected.
 
-Real posts are replayed at a rate. This data has some thousand posts a week, the paper's 1,300 tweets a second, so the
-replay takes the posts in their order at that rate: windows of the paper's minutes then hold as many posts as there.
+Real posts are replayed at a rate. This data has some thousand posts a week, the paper's 1,300 tweets a second, of which
+few have tags (700,000 distinct ones a day of 15 million, section 5.1). So posts are taken in their order at the rate
+times that share: windows of the paper's minutes then hold as many tagged posts as there, and all of them six hours.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from tidings.correlate.posts import TaggedPosts
 from tidings.correlate.run import Correlated, correlate
 from tidings.correlate.settings import Settings
 from tidings.lab.datasets import Posts
-from tidings.lab.tagged import load_tagged
+from tidings.lab.tagged import load_tagged, replayed
 from tidings.partition.tags.disjoint import components
+from tidings.partition.tags.learn import ALGORITHMS, learn
 from tidings.partition.tags.plan import gini
+from tidings.partition.tags.sets import TagSets
 
 Row = dict[str, Any]
 Parameters = Mapping[str, Any]
+_STEPS = 500  # of an iteration that comes nearer with each
 _VARIED = ("partitions", "partitioners", "threshold", "rate")
 
 
@@ -33,27 +37,28 @@ def steps(parameters: Parameters) -> int:
 
 def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
     """A row for each algorithm and choice, one for each look at the quality over time, one for each window."""
-    tagged = load_tagged(parameters["tagged"], seed)
+    tagged = load_tagged(parameters["tagged"], seed).parsed()
     base = {name: parameters[name] for name in _VARIED}
     for name in _VARIED:
         for value in parameters[f"{name}_tried"]:
             chosen = {**base, name: value}
-            replayed = tagged.at_rate(chosen["rate"]).parsed()
-            exact = centralised(replayed, _settings(parameters, chosen, "ds", seed), 4)
+            some = replayed(tagged, chosen["rate"] * parameters["tagged_share"])
+            exact = centralised(some, _settings(parameters, chosen, "ds", seed), 4)
             for algorithm in parameters["algorithms"]:
-                found = correlate(replayed, _settings(parameters, chosen, algorithm, seed))
+                found = correlate(some, _settings(parameters, chosen, algorithm, seed))
                 result = audit(found.reports, exact)
                 row = {"kind": "choice", "varied": name, "algorithm": algorithm, **chosen, **_costs(found)}
                 yield (
                     f"{algorithm}, {name} {value}",
                     [{**row, "coverage": result.coverage, "error": result.mean_error}],
                 )
-    replayed = tagged.at_rate(base["rate"]).parsed()
+    rate = base["rate"] * parameters["tagged_share"]
+    some = replayed(tagged, rate)
     for algorithm in parameters["algorithms"]:
-        found = correlate(replayed, _settings(parameters, base, algorithm, seed))
+        found = correlate(some, _settings(parameters, base, algorithm, seed))
         yield f"{algorithm} over time", list(_over_time(found, algorithm))
     for minutes in parameters["windows_min"]:
-        yield f"windows of {minutes} minutes", list(_connectivity(replayed, minutes, base))
+        yield f"windows of {minutes} minutes", list(_windows(some, minutes, rate, base["partitions"], seed))
 
 
 def _settings(parameters: Parameters, chosen: Mapping[str, Any], algorithm: str, seed: int) -> Settings:
@@ -93,28 +98,45 @@ def _over_time(found: Correlated, algorithm: str) -> Iterator[Row]:
         yield {**row, "max_load": float(loads[0]), "loads": loads.round(4).tolist()}
 
 
-def _connectivity(posts: TaggedPosts, minutes: float, base: Mapping[str, Any]) -> Iterator[Row]:
-    """Figure 7, sections 5.1 and 5.2: the largest connected sets, np modelled and counted, expected communication."""
-    size = round(minutes * 60 * base["rate"])
-    for first in range(0, len(posts) - size + 1, size):
-        sets, names = posts.sets(first, first + size).numbered()
-        of_tag, _, loads = components(sets)
-        lengths = np.diff(sets.starts).astype(np.int64)
-        pairs = _pairs(sets.tags, lengths)
-        tags, mean = len(names), float(np.average(lengths, weights=sets.weights))
-        yield {
-            "kind": "window",
-            "minutes": minutes,
-            "window": first // size,
-            "posts": size,
-            "tags": tags,
-            "components": len(loads),
-            "largest_tags": int(np.bincount(of_tag).max()) / tags,
-            "largest_load": int(loads.max()) / size,
-            "np_model": _np(int((lengths * (lengths - 1) // 2).sum()), tags),
-            "np_counted": _np(pairs, tags),
-            "expected_communication": expected_communication(tags, len(sets), base["partitions"], round(mean)),
-        }
+def _windows(posts: TaggedPosts, minutes: float, rate: float, partitions: int, seed: int) -> Iterator[Row]:
+    """Figure 7, sections 5.1 and 5.2: what theory expects of each window, beside what was measured."""
+    size = round(minutes * 60 * rate)
+    for window, first in enumerate(range(0, len(posts) - size + 1, size)):
+        sets, _ = posts.sets(first, first + size).numbered()
+        about = {"minutes": minutes, "window": window, "posts": size}
+        for row in (*_connectivity(sets), *_communication(sets, partitions, seed)):
+            yield {**row, **about}
+
+
+def _connectivity(sets: TagSets) -> Iterator[Row]:
+    """The largest connected set of tags, and how large it would be if tags met by chance."""
+    of_tag, _, loads = components(sets)
+    lengths = np.diff(sets.starts).astype(np.int64)
+    tags = len(of_tag)
+    pairs = {
+        "expected, every tag set new pairs": int((lengths * (lengths - 1) // 2).sum()),
+        "expected, pairs as counted": _pairs(sets.tags, lengths),
+    }
+    for series, edges in pairs.items():
+        degree = mean_degree(edges, tags)
+        yield {"kind": "connected", "series": series, "np": degree, "largest_tags": giant(degree)}
+    yield {
+        "kind": "connected",
+        "series": "measured",
+        "components": len(loads),
+        "largest_tags": int(np.bincount(of_tag).max()) / tags,
+        "largest_load": int(loads.max()) / int(loads.sum()),
+    }
+
+
+def _communication(sets: TagSets, partitions: int, seed: int) -> Iterator[Row]:
+    """What the formula says of partitions drawn at random, and what partitions learned from this window cost on it."""
+    mean = float(np.average(np.diff(sets.starts).astype(np.int64), weights=sets.weights))
+    expected = expected_communication(sets.tag_count, len(sets), partitions, round(mean))
+    yield {"kind": "expected", "series": "expected at random", "communication": expected}
+    for algorithm in ALGORITHMS:
+        measured = learn(sets, partitions, algorithm, seed=seed).measured(sets)
+        yield {"kind": "expected", "series": algorithm, "communication": measured.communication, "gini": measured.gini}
 
 
 def _pairs(tags: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]) -> int:
@@ -128,9 +150,17 @@ def _pairs(tags: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]) -> int:
     return len(found)
 
 
-def _np(edges: int, tags: int) -> float:
+def mean_degree(edges: int, tags: int) -> float:
     """n·p of the random graph with so many edges: M = n (n − 1) / 2 · p."""
     return 2 * edges / max(1, tags - 1)
+
+
+def giant(degree: float) -> float:
+    """The share of the nodes of a random graph in its largest component (Erdős and Rényi): s = 1 − exp(−np · s)."""
+    share = 1.0
+    for _ in range(_STEPS):
+        share = 1 - math.exp(-degree * share)
+    return share
 
 
 def expected_communication(tags: int, posts: int, partitions: int, tags_a_post: int) -> float:

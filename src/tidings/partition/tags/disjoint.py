@@ -10,6 +10,7 @@ import numpy as np
 from numba import int64, types, uint8, uint32, uint64
 from numpy.typing import NDArray
 
+from tidings.csr import ranked
 from tidings.jit import inlined, kernel, read, write
 from tidings.partition.tags.sets import TagSets
 
@@ -22,8 +23,7 @@ def components(sets: TagSets) -> tuple[NDArray[np.uint32], NDArray[np.uint32], N
     tags = sets.tag_count
     roots = np.arange(tags, dtype=np.uint32)
     _unite(sets.tags, sets.starts, roots)
-    names, found = np.unique(roots, return_inverse=True)
-    of_tag = found.astype(np.uint32)
+    names, of_tag = ranked(roots)
     of_row = of_tag[sets.tags[sets.starts[:-1].astype(np.int64)]]
     loads = np.bincount(of_row, sets.weights, minlength=len(names)).astype(np.int64)
     return of_tag, of_row, loads

@@ -74,13 +74,29 @@ class TagPlan:
         return self.tags[np.flatnonzero((self.owners >> np.uint64(partition)) & _ONE)]
 
     def measured(self, sets: TagSets) -> Measured:
-        any_of, all_of = np.zeros(len(sets), np.uint64), np.zeros(len(sets), np.uint64)
-        _owners_of_rows(sets.tags, sets.starts, self.spread(sets.tag_count), any_of, all_of)
-        bits = (any_of[:, None] >> np.arange(self.partitions, dtype=np.uint64)) & _ONE
-        loads = sets.weights @ bits.astype(np.int64)
+        any_of, all_of = _owners(sets, self.spread(sets.tag_count))
+        loads = _loads(sets.weights, any_of, self.partitions)
         told = int(sets.weights[any_of != 0].sum())
         communication = int(loads.sum()) / told if told else 0.0
         return Measured(communication, loads, int(sets.weights[all_of != 0].sum()), int(sets.weights.sum()))
+
+
+def posts_told(sets: TagSets, owners: NDArray[np.uint64], partitions: int) -> NDArray[np.int64]:
+    """How many posts each calculator is told of, given the owners of all tags."""
+    any_of, _ = _owners(sets, owners)
+    return _loads(sets.weights, any_of, partitions)
+
+
+def _owners(sets: TagSets, owners: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    any_of, all_of = np.zeros(len(sets), np.uint64), np.zeros(len(sets), np.uint64)
+    _owners_of_rows(sets.tags, sets.starts, owners, any_of, all_of)
+    return any_of, all_of
+
+
+def _loads(weights: NDArray[np.int64], any_of: NDArray[np.uint64], partitions: int) -> NDArray[np.int64]:
+    bits = (any_of[:, None] >> np.arange(partitions, dtype=np.uint64)) & _ONE
+    found: NDArray[np.int64] = weights @ bits.astype(np.int64)
+    return found
 
 
 def checked_partitions(partitions: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tidings.csr import take_rows
+from tidings.csr import ranked, take_rows
 from tidings.partition.tags.nodes import Nodes
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -33,10 +33,20 @@ class TagSets:
     def distinct(cls, tags: NDArray[np.uint32], starts: NDArray[np.uint64]) -> TagSets:
         """The different rows, in the order they first occur, with the number of times they do."""
         nodes = Nodes().number(tags, starts)
-        _, first, counts = np.unique(nodes, return_index=True, return_counts=True)
-        order = np.argsort(first)
-        first = first[order]
-        return cls(*take_rows(tags, starts[first], np.diff(starts)[first]), counts[order].astype(np.int64))
+        counts = np.bincount(nodes)
+        firsts = np.zeros(len(counts), np.int64)
+        firsts[nodes[::-1]] = np.arange(len(nodes))[::-1]  # of rows with the same number the first is written last
+        rows = np.sort(firsts[counts > 0])
+        return cls(*take_rows(tags, starts[rows], np.diff(starts)[rows]), counts[nodes[rows]].astype(np.int64))
+
+    def united(self) -> TagSets:
+        """The different rows with their weights added up; those that come to nothing are left out."""
+        nodes = Nodes().number(self.tags, self.starts)
+        _, first, inverse = np.unique(nodes, return_index=True, return_inverse=True)
+        weights = np.bincount(inverse, self.weights, len(first)).astype(np.int64)
+        rows = first[weights != 0]
+        tags, starts = take_rows(self.tags, self.starts[rows], np.diff(self.starts)[rows])
+        return TagSets(tags, starts, weights[weights != 0])
 
     def take(self, rows: NDArray[np.integer]) -> TagSets:
         return TagSets(*take_rows(self.tags, self.starts[rows], np.diff(self.starts)[rows]), self.weights[rows])
@@ -60,5 +70,5 @@ class TagSets:
 
     def numbered(self) -> tuple[TagSets, NDArray[np.uint32]]:
         """The same rows with tags numbered from 0 on, and which tag each number is."""
-        names, tags = np.unique(self.tags, return_inverse=True)
-        return TagSets(tags.astype(np.uint32), self.starts, self.weights), names
+        names, tags = ranked(self.tags)
+        return TagSets(tags, self.starts, self.weights), names

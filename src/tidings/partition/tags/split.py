@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tidings.jit import inlined, kernel, read, write
 from tidings.partition.tags.disjoint import components, disjoint_sets, packed
+from tidings.partition.tags.plan import posts_told
 from tidings.partition.tags.sets import TagSets
 from tidings.receive.marks import lowest_bit
 
@@ -40,24 +41,25 @@ def split_and_pack(sets: TagSets, partitions: int) -> NDArray[np.uint64]:
     """Of sets whose tags are numbered from 0 on: the partitions of each tag, as bits."""
     of_tag, of_row, loads = components(sets)
     split = oversized(loads, partitions)
-    owners, carried = np.zeros(len(of_tag), np.uint64), np.zeros(partitions, np.int64)
-    _split(sets.take(np.flatnonzero(split[of_row])), owners, carried)
-    small = np.flatnonzero(~split)
+    large, small = sets.take(np.flatnonzero(split[of_row])), np.flatnonzero(~split)
+    owners = _shared_out(large, len(of_tag), partitions)
     chosen = np.zeros(len(loads), np.uint64)
-    chosen[small] = packed(loads[small], carried)
+    chosen[small] = packed(loads[small], posts_told(large, owners, partitions))
     whole = ~split[of_tag]
     owners[whole] = _ONE << chosen[of_tag[whole]]
     return owners
 
 
-def _split(sets: TagSets, owners: NDArray[np.uint64], carried: NDArray[np.int64]) -> None:
-    """Share the sets out over all partitions; `owners` and `carried` are added to."""
+def _shared_out(sets: TagSets, tags: int, partitions: int) -> NDArray[np.uint64]:
+    """The owners of all tags after these sets were shared out over all partitions."""
     lengths = np.diff(sets.starts).astype(np.int64)
-    frequency = np.bincount(sets.tags, np.repeat(sets.weights, lengths), minlength=len(owners)).astype(np.int64)
+    frequency = np.bincount(sets.tags, np.repeat(sets.weights, lengths), minlength=tags).astype(np.int64)
     rows = np.repeat(np.arange(len(sets)), lengths)
     loads = np.bincount(rows, frequency[sets.tags], minlength=len(sets)).astype(np.int64)
     order = np.argsort(-loads, kind="stable").astype(np.uint32)
-    _share_out(sets.tags, sets.starts, order, frequency, np.zeros(len(carried), np.int64), owners, carried)
+    owners, known, carried = np.zeros(tags, np.uint64), np.zeros(partitions, np.int64), np.zeros(partitions, np.int64)
+    _share_out(sets.tags, sets.starts, order, frequency, known, owners, carried)
+    return owners
 
 
 @inlined

@@ -1,0 +1,61 @@
+"""Correlating in a stream on Spark: whatever fails in between, every window is reported once, and exactly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.stream.tagged import LATENESS, PANES, SLIDE, Tagged, reported
+
+from tidings.correlate.settings import LiveSettings, Settings
+from tidings.spark.correlate_live import live_reports, own_session
+from tidings.spark.correlating import Sink
+
+SECOND = 1_000_000
+CHOSEN = Settings(
+    SLIDE * PANES * SECOND, SLIDE * SECOND, 4, 2, sightings=1, checked_every=50, threshold=0.05, posts_a_partition=60
+)
+ASKED = LiveSettings(CHOSEN, LATENESS * SECOND)
+
+
+class Failing(Sink):
+    """Fails once in the middle of a batch, after everything was written, before Spark notes that it is done."""
+
+    fails_at = -1
+
+    def __call__(self, reports, batch):
+        super().__call__(reports, batch)
+        if batch == self.fails_at:
+            raise RuntimeError("on purpose")
+
+
+def taken(spark, feed: Tagged, folder: Path, fail_at: int) -> Sink:
+    own = own_session(spark, CHOSEN)
+    schema = "id bigint, time string, text string"
+    posts = own.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(feed.folder))
+    sink = Failing.at(folder, ASKED)
+    sink.fails_at = fail_at
+    writer = live_reports(posts, ASKED).writeStream.foreachBatch(sink).outputMode("append")
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+    if fail_at < 0:
+        assert query.awaitTermination(240)
+    else:
+        with pytest.raises(Exception, match="on purpose"):
+            query.awaitTermination(240)
+    return sink
+
+
+@pytest.mark.timeout(600)
+def test_windows_are_exact_although_batches_fail(spark, tmp_path):
+    feed, folder = Tagged(tmp_path / "in"), tmp_path / "correlations"
+    folder.mkdir()
+    feed.put(7)
+    for fail_at in (1, 4, -1):
+        sink = taken(spark, feed, folder, fail_at)
+    exact = feed.windows()
+    assert len(exact) > 50
+    assert reported(folder / "windows") == exact
+    figures = sink.figures
+    assert (figures.batch, figures.tagged, figures.late) == (6, len(feed.posts), 0)
+    assert figures.repartitions["scaling"]
+    assert figures.coefficients == len(exact)
