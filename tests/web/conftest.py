@@ -24,10 +24,10 @@ ADDRESS = "http://tidings.test"
 
 
 @contextmanager
-def opened(folder: Path, address: str = ADDRESS) -> Iterator[Service]:
-    with open_store(folder) as writing, open_store(folder) as reading:
+def opened(folder: Path, where: str | None = None) -> Iterator[Service]:
+    with open_store(where or folder) as writing, open_store(where or folder) as reading:
         history = History(folder / "history")
-        yield Service(reading, writing, folder / "inbox", history, Pulse(reading.last_number, 0.02), address)
+        yield Service(reading, writing, folder / "inbox", history, Pulse(reading.last_number, 0.02), ADDRESS)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def atom(document: Document) -> bytes:
     _add(feed, "generator", "Tidings")
     for entry in document.entries:
         _entry(ET.SubElement(feed, "entry"), entry)
-    return ET.tostring(feed, encoding="utf-8", xml_declaration=True)
+    return bytes(ET.tostring(feed, encoding="utf-8", xml_declaration=True))
 
 
 def _entry(element: ET.Element, entry: Entry) -> None:

@@ -25,7 +25,7 @@ def rss(document: Document) -> bytes:
     ET.SubElement(channel, "atom:link", link)
     for entry in document.entries:
         _item(ET.SubElement(channel, "item"), entry)
-    return ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
 
 
 def _item(item: ET.Element, entry: Entry) -> None:
