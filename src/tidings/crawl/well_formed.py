@@ -47,7 +47,8 @@ def _is_plain(document: bytes, charset: str) -> bool:
     """UTF-8 by all accounts, and without a DTD that could declare entities."""
     declared = _DECLARED.match(document)
     told = {found.lower() for found in (declared[1] if declared else b"", charset.encode()) if found}
-    return told <= _NATIVE and document[:1] == b"<" and b"<!ENTITY" not in document and b"<!DOCTYPE" not in document
+    is_utf8 = told <= _NATIVE and document[:1] == b"<" and b"\x00" not in document[:4]
+    return is_utf8 and b"<!ENTITY" not in document and b"<!DOCTYPE" not in document
 
 
 def _text(element: Element | None) -> str:
