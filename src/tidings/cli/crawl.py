@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from tidings.cli.allow import AllowOption
 from tidings.cli.duration import seconds
 from tidings.cli.master import check_master
 from tidings.cli.pipe import safe_json, say
@@ -52,12 +53,7 @@ def crawl(
         str, typer.Option("--between", metavar="TIME", help="Leave a host so much time between two requests.")
     ] = "1 s",
     at_once: Annotated[int, typer.Option("--at-once", min=1, max=100, help="Requests to one host at once.")] = 2,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow", metavar="NET", help="Also reach this network, as in 10.1.0.0/16, or loopback; may repeat."
-        ),
-    ] = None,
+    allow: AllowOption = None,
     user_agent: Annotated[
         str | None, typer.Option("--user-agent", metavar="TEXT", help="How to introduce ourselves to servers.")
     ] = None,
