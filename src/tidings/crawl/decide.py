@@ -18,10 +18,12 @@ from tidings.crawl.fetch import Fetched
 from tidings.crawl.identity import KnownArticle, NewArticle, news, packed
 from tidings.crawl.schedule import Pace, Rhythm, backoff_s, first_seen, freshness_s, interval_s, observed, spread
 from tidings.outgoing.retry_after import wait_s
+from tidings.receive.sanitise import clean_text
 from tidings.store.feeds import Visited
 
 _GONE, _BUSY = 410, {429, 503}
 _MAX_HEADER = 1_000  # longer marks of a version are not worth being sent back
+_MAX_REASON = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ def failed(asked: Asked, reason: str, now: float, pace: Pace, answer: Fetched | 
         "gone" if status == _GONE else "failing",
         checked_at=now,
         due_at=None if status == _GONE else due_at,
-        error=reason,
+        error=clean_text(reason, _MAX_REASON),
         visit=memory.to_json(),
     )
     return Outcome(visited, "failed", wire_bytes=wire_bytes, wait_s=wanted_s)
@@ -158,7 +160,7 @@ def _visited(before: Memory, answer: Fetched, now: float, new: int, pace: Pace) 
 
 
 def _mark(header: str) -> str:
-    return header if len(header) <= _MAX_HEADER else ""
+    return header if len(header) <= _MAX_HEADER and header.isascii() and header.isprintable() else ""
 
 
 def _went_well(asked: Asked, answer: Fetched, memory: Memory, now: float, pace: Pace, is_torn: bool) -> Visited:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from tidings.crawl.article import MAX_ARTICLES, MAX_NAME, MAX_TITLE, Document
+from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, Document
 from tidings.crawl.raw import Raw, cleaned, one_line, web_link
 
 _ATOM, _RDF, _RSS1 = (
@@ -75,7 +75,7 @@ def _rss(channel: Element, items: list[Element], ns: str, url: str) -> Document:
         site=site,
         articles=tuple(cleaned(_item(item, ns), site or url) for item in items[:MAX_ARTICLES]),
         ttl_s=max(_ttl(_first(channel, f"{ns}ttl")), _period(channel)),
-        lang=one_line(_first(channel, f"{ns}language", f"{_DC}language"), MAX_NAME, False)[:35],
+        lang=one_line(_first(channel, f"{ns}language", f"{_DC}language"), MAX_LANG, False),
     )
 
 
@@ -121,7 +121,7 @@ def _atom(feed: Element, url: str) -> Document:
         site=site,
         articles=tuple(cleaned(_entry(entry), _base(entry, base)) for entry in entries),
         ttl_s=_period(feed),
-        lang=feed.get(f"{_XML}lang", "")[:35],
+        lang=one_line(feed.get(f"{_XML}lang", ""), MAX_LANG, False),
     )
 
 
