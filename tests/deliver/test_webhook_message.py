@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from standardwebhooks import Webhook as Verifier
 
@@ -31,6 +31,7 @@ def match(
     return StoredMatch(cursor, identity, text, *nothing, lat, lat, list(tags), None, None, 1_800_000_000.5, 1, 1)
 
 
+@settings(deadline=None)
 @given(POSTS)
 def test_whatever_posts_say_a_message_is_json_within_bounds_and_the_same_when_made_again(posts):
     matches = [match(cursor, *post) for cursor, post in enumerate(posts, 1)]
@@ -54,6 +55,7 @@ def test_a_message_takes_as_much_as_goes_in_and_one_at_least():
     assert message("a", 1, [match(cursor, text=half * 5) for cursor in range(1, 9)]).matches == 1
 
 
+@settings(deadline=None)
 @given(TEXT)
 def test_what_is_signed_is_what_the_library_verifies(text):
     secret = new_secret()
