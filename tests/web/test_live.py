@@ -91,6 +91,25 @@ def test_who_may_no_longer_listen_is_told_so(ann, found, service):
         assert stream.next()["event"] == "gone"
 
 
+def test_a_revoked_token_ends_what_it_listens_to(ann, found, service):
+    made = subscribe(ann)
+    path = f"/api/subscriptions/{made['id']}/live"
+    with listening(service) as url, events(url, path, Authorization=ann.headers["Authorization"]) as stream:
+        assert stream.answer.readline().startswith(b":")
+        service.writing.accounts.revoke("ann")
+        found(made["id"], ["a"])
+        assert stream.next()["event"] == "gone"
+
+
+def test_an_id_of_another_store_misses_nothing_from_now_on(ann, found, service):
+    made = subscribe(ann)
+    with listening(service) as url, events(url, live(made), **{"Last-Event-ID": "999999"}) as stream:
+        assert stream.answer.readline().startswith(b":")
+        time.sleep(0.2)
+        found(made["id"], ["a"])
+        assert stream.posts(1) == ["a"]
+
+
 def test_only_so_many_listen_at_once_and_who_leaves_makes_room(ann, service, monkeypatch):
     monkeypatch.setattr("tidings.web.live._AT_ONCE", 1)
     made = subscribe(ann)

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Header, Query, Request
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
@@ -43,11 +44,12 @@ _EVENTS: dict[int | str, dict[str, Any]] = {
     response_class=EventSourceResponse,
 )
 async def live(
-    id: Identity, owner: Owner, here: Here, last: Last = 0, last_event_id: LastEventId = None
+    id: Identity, owner: Owner, request: Request, here: Here, last: Last = 0, last_event_id: LastEventId = None
 ) -> EventSourceResponse:
     """Its matches as they come."""
     here.reading.subscription(id, owner)
-    return _events(here, id, last_event_id, last, lambda: _owned(here, id, owner))
+    token = request.headers["authorization"].partition(" ")[2].strip()  # it may be revoked meanwhile
+    return _events(here, id, last_event_id, last, lambda: here.reading.accounts.owner_of(token) == owner)
 
 
 @router.get(
@@ -61,14 +63,6 @@ async def live_by_address(
     if found is None:
         raise missing("feed")
     return _events(here, found.subscription, last_event_id, last, lambda: here.reading.addresses.find(secret) == found)
-
-
-def _owned(here: Service, subscription: int, owner: str) -> bool:
-    try:
-        here.reading.subscription(subscription, owner)
-    except UnknownSubscription:
-        return False
-    return True
 
 
 def _events(
@@ -104,25 +98,37 @@ async def _follow(
     here: Service, subscription: int, cursor: int | None, last: int, is_allowed: Callable[[], bool]
 ) -> AsyncIterator[ServerSentEvent]:
     """From the cursor on, for as long as it may be listened to; a last event `gone` when it may no longer."""
-    try:
-        page = [] if cursor is not None else await run_in_threadpool(here.reading.latest, subscription, max(last, 1))
-        yield ServerSentEvent(comment="tidings", retry=_RETRY_MS)
-        if cursor is None:
-            cursor = page[-1].cursor if page else 0
-            for match in page if last else []:
-                yield _event(match)
-        while not here.pulse.is_over and is_allowed():
-            beats = here.pulse.beats
-            page = await run_in_threadpool(here.reading.matches, subscription, cursor, _PAGE)
-            for match in page:
-                yield _event(match)
-                cursor = match.cursor
-            if not page:
-                await here.pulse.beyond(beats, _PATIENCE_S)
-    except UnknownSubscription:
-        pass
-    if not here.pulse.is_over:
-        yield ServerSentEvent(event="gone", data="")
+    yield ServerSentEvent(comment="tidings", retry=_RETRY_MS)
+    if cursor is None:
+        page = await run_in_threadpool(_latest, here, subscription, max(last, 1))
+        cursor = page[-1].cursor if page else 0
+        for match in page if last else []:
+            yield _event(match)
+    cursor = min(cursor, here.reading.last_number())  # one of a store that was there before
+    while not here.pulse.is_over:
+        beats = here.pulse.beats
+        found = await run_in_threadpool(_after, here, subscription, cursor, is_allowed)
+        if found is None:
+            yield ServerSentEvent(event="gone", data="")
+            return
+        for match in found:
+            yield _event(match)
+            cursor = match.cursor
+        if not found:
+            await here.pulse.beyond(beats, _PATIENCE_S)
+
+
+def _latest(here: Service, subscription: int, count: int) -> list[StoredMatch]:
+    with suppress(UnknownSubscription):
+        return here.reading.latest(subscription, count)
+    return []
+
+
+def _after(here: Service, subscription: int, cursor: int, is_allowed: Callable[[], bool]) -> list[StoredMatch] | None:
+    """The next page; None if there is nothing to be read any more."""
+    with suppress(UnknownSubscription):
+        return here.reading.matches(subscription, cursor, _PAGE) if is_allowed() else None
+    return None
 
 
 def _event(match: StoredMatch) -> ServerSentEvent:
