@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import pytest
 from hypothesis import given, settings
@@ -163,6 +164,19 @@ def test_no_document_crashes_the_parser(junk, name, place):
     for one in (junk, document[:place] + junk + document[place:]):
         with suppress(NotAFeed):
             parse(one, "", URL)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(st.sampled_from("id url title content_text content_html language summary".split()), st.text()))
+def test_whatever_a_feed_says_can_be_stored(told):
+    told = {name: value + "\ud800\x00" for name, value in told.items()}
+    found = parse(
+        json.dumps({**told, "items": [{**told, "tags": [*told.values()], "author": {"name": "\udfff"}}]}).encode(),
+        "",
+        URL,
+    )
+    text = repr(found.title + found.lang) + json.dumps(astuple(found), ensure_ascii=False)
+    assert b"\x00" not in text.encode("utf-8")
 
 
 def real_documents():

@@ -80,6 +80,19 @@ def test_only_new_articles_go_on_and_changed_ones_are_updates():
     assert (two.updated, three.step, three.updated) == (1, "read", 0)
 
 
+def test_a_version_that_cannot_be_sent_back_is_not():
+    handler, heads = scripted(answer(body=rss("a"), ETag='"\xe9\u0142"'), answer(body=rss("a", "b")))
+    first, second = visits(handler, 2)
+    assert (first.visited.state, ids(second)) == ("ok", ["About b"])
+    assert "If-None-Match" not in heads[1]
+
+
+def test_an_address_is_asked_for_as_it_is_written():
+    handler, heads = scripted(answer(body=rss("a")))
+    visits(handler, path="/a%2Fb/c%7E?q=%C3%A9+%26&x")
+    assert heads[0].startswith("GET /a%2Fb/c%7E?q=%C3%A9+%26&x HTTP/1.1")
+
+
 def test_a_permanent_redirect_is_remembered_and_a_temporary_one_is_not():
     async def handler(head, writer):
         path = head.split()[1]
@@ -136,6 +149,14 @@ def test_ttl_and_cache_control_are_heeded():
     assert plain.visited.due_at < BEGIN + 20_000
     assert BEGIN + 0.95 * 36_000 <= ttl.visited.due_at <= BEGIN + 1.05 * 36_000
     assert BEGIN + 0.95 * 30_000 <= cached.visited.due_at <= BEGIN + 1.05 * 30_000
+
+
+def test_ttl_is_heeded_also_after_a_visit_that_brought_nothing():
+    head = "<ttl>600</ttl>"
+    handler, _ = scripted(answer(body=rss("a", head=head), ETag='"1"'), answer("304 Not Modified"))
+    _, second = visits(handler, 2)
+    assert second.step == "unchanged"
+    assert second.visited.due_at - second.visited.checked_at >= 0.95 * 36_000
 
 
 def test_a_feed_that_broke_is_read_again_as_soon_as_it_is_mended():

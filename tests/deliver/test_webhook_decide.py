@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidings.deliver.webhook_decide import DELAYS_S, JITTER, LONGEST_S, Outcome, decide
@@ -78,6 +78,7 @@ def test_a_redirect_is_no_delivery_and_says_what_to_do():
     assert after.error.startswith("answered 301 Moved Permanently: redirects are not followed")
 
 
+@settings(deadline=None)
 @given(st.integers(0, 20), OUTCOMES, st.floats(0, 2e9), st.floats(0, 1))
 def test_an_attempt_delivers_or_is_followed_by_another_or_ends_it_all(failures, outcome, now, chance):
     after = decide(failures, outcome, now, chance)

@@ -11,7 +11,7 @@ from tests.store.batches import ids, posts, run
 from tests.store.conftest import Clock
 
 from tidings.deliver.webhook_decide import Outcome, decide
-from tidings.deliver.webhook_message import bounded, message
+from tidings.deliver.webhook_message import message
 from tidings.store import Store, open_store
 from tidings.store.webhook_queue import Share, Tried
 from tidings.store.webhooks import Attempt
@@ -47,9 +47,9 @@ class World:
         for hook in queue.due(EVERYTHING):
             found = queue.waiting(hook, 3)
             if not found:
-                queue.rest(hook)
+                queue.rest([hook])
                 continue
-            made = message(hook.name, hook.subscription, found if hook.pending is not None else bounded(found))
+            made = message(hook.name, hook.subscription, found, is_fixed=hook.pending is not None)
             queue.fix([(hook.id, made.until)] if hook.pending is None else [])
             if dies == "before":
                 return

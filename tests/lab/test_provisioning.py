@@ -30,7 +30,9 @@ def test_an_article_waits_for_the_first_visit_after_it() -> None:
     history = History([_feed("a", [10.0, 25.0, 30.0], 100.0)], "by hand")
     found = poll(history, lambda feed: np.array([20.0, 30.0, 40.0]))
     assert found.visits == 3
-    assert found.waits_s.tolist() == [10.0, 5.0, 0.0]
+    assert found.waits_s.tolist() == found.update_waits_s.tolist() == [10.0, 5.0, 0.0]
+    together = poll(History([_feed("a", [10.0, 10.0, 15.0], 100.0)], "by hand"), lambda feed: np.array([20.0]))
+    assert (together.waits_s.tolist(), together.update_waits_s.tolist()) == ([10.0, 10.0, 5.0], [10.0, 5.0])
     nobody = poll(history, lambda feed: np.zeros(0))
     assert nobody.waits_s.tolist() == [90.0, 75.0, 70.0]
     at_once = poll(history, clairvoyant)

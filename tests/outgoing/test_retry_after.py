@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidings.outgoing.retry_after import wait_s
@@ -32,6 +32,7 @@ def test_seconds_and_dates_are_understood(header, seconds):
     assert wait_s(header, NOON) == seconds
 
 
+@settings(deadline=None)
 @given(st.text() | st.from_regex(r"[A-Z][a-z]{2}, \d+ [A-Z][a-z]{2} \d+ \d+:\d+:\d+ (GMT|[+-]\d{4})"))
 def test_whatever_a_server_writes_there_is_no_harm(header):
     waited = wait_s(header, NOON)

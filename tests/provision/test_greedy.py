@@ -34,6 +34,7 @@ def test_a_crawler_by_hand() -> None:
             "crawl_document_cpu_s": 0.01,
             "crawl_feed_bytes": 1_000,
             "crawler_bytes": 500_000,
+            "store_memory_share": 0.5,
             "article_bytes": 1_000,
         }
     )
@@ -43,7 +44,7 @@ def test_a_crawler_by_hand() -> None:
     assert load.in_bps == pytest.approx(8 * (changed * 10_000 + (5 - changed) * 200))
     assert load.out_bps == pytest.approx(8 * (5 * 100 + 0.5 * 3 * 1_000))  # each article to each of three filters
     assert load.cores == pytest.approx(5 * 0.001 + changed * 0.01)
-    assert load.memory_bytes == 500_000 + 500 * 1_000
+    assert load.memory_bytes == 500_000 + 0.5 * 500 * 1_000
 
 
 def test_a_filter_by_hand_under_every_plan() -> None:
@@ -88,7 +89,7 @@ def test_a_reflector_by_hand() -> None:
             "answer_item_cpu_s": 0.0003,
             "reader_request_bytes": 250,
             "reflector_bytes": 7_000,
-            "queue_memory_share": 0.5,
+            "store_memory_share": 0.5,
         }
     )
     load = Model(demand(queue_hits=5), costs, "replicated").load("reflector", Topology(1, 1, 2))
@@ -152,7 +153,7 @@ COSTS = st.fixed_dictionaries(
         "filter_bytes": st.floats(0, 50_000),
         "hit_cpu_s": st.floats(0, 0.1),
         "hit_bytes": st.floats(0, 50),
-        "queue_memory_share": st.floats(0, 1),
+        "store_memory_share": st.floats(0, 1),
         "answer_item_bytes": st.floats(0, 1_000),
         "answer_cpu_s": st.floats(0, 0.2),
         "reader_request_bytes": st.floats(0, 500),

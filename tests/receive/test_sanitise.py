@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import unicodedata
-from html.parser import HTMLParser
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidings.receive.clean import clean
-from tidings.receive.sanitise import MAX_HTML, MAX_TAGS, clean_html, clean_link, clean_text, text_of_html
+from tidings.receive.sanitise import MAX_HTML, clean_link, clean_text, text_of_html
 
 DIRECTIONS = [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))]
 PIECES = st.sampled_from(
@@ -24,19 +23,7 @@ HOSTILE = st.lists(PIECES | st.text(max_size=8), max_size=12).map("".join)
 ANYTHING = st.text(st.characters(), max_size=60) | HOSTILE
 
 
-class Seen(HTMLParser):
-    """What another parser sees in a document."""
-
-    def __init__(self, document: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(document)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-
+@settings(deadline=None)
 @given(ANYTHING)
 def test_text_holds_nothing_a_document_may_not_hold(text):
     cleaned = clean_text(text)
@@ -45,6 +32,7 @@ def test_text_holds_nothing_a_document_may_not_hold(text):
     assert clean_text(cleaned) == cleaned
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_characters=DIRECTIONS), max_size=60) | HOSTILE.filter(lambda s: "\u202e" not in s))
 def test_cleaning_text_changes_no_word_a_subscription_could_ask_for(text):
     assert clean(clean_text(text)).terms == clean(text).terms
@@ -70,54 +58,6 @@ def test_text_that_is_too_long_ends_in_an_ellipsis():
     assert clean_text("abcdefg", longest=6) == "abcde…"
 
 
-@given(ANYTHING)
-def test_html_holds_nothing_that_runs_whatever_it_was_made_of(document):
-    cleaned = clean_html(document)
-    assert clean_html(cleaned) == cleaned
-    allowed = {"href", "title", "src", "alt", "width", "height", "colspan", "rowspan", "rel"}
-    for tag, attributes in Seen(cleaned).tags:
-        assert tag not in {
-            "script",
-            "style",
-            "iframe",
-            "object",
-            "embed",
-            "svg",
-            "math",
-            "form",
-            "input",
-            "base",
-            "link",
-        }
-        assert set(attributes) <= allowed
-        assert all(
-            urlsplit(attributes[name] or "").scheme in ("http", "https")
-            for name in attributes
-            if name in ("href", "src")
-        )
-
-
-@pytest.mark.parametrize(
-    ("document", "expected"),
-    [
-        ("<p>Tea &amp; <b>coffee</b></p>", "<p>Tea &amp; <b>coffee</b></p>"),
-        ("<script>alert(1)</script>tea", "tea"),
-        (
-            "<a href='https://e.org/x' onclick=x>t</a>",
-            '<a href="https://e.org/x" rel="noopener noreferrer nofollow">t</a>',
-        ),
-        ("<a href=' java\nscript:alert(1)'>t</a>", '<a rel="noopener noreferrer nofollow">t</a>'),
-        ("<a href='data:text/html,x'>t</a>", '<a rel="noopener noreferrer nofollow">t</a>'),
-        ("<img src=/pixel.gif onerror=x alt=a>", '<img alt="a">'),
-        ("<p style='background:url(//x)' class=y id=z>t", "<p>t</p>"),
-        ("<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>", ""),
-        ("<iframe srcdoc='<script>x</script>'></iframe><object data=x></object>t", "t"),
-    ],
-)
-def test_html_keeps_what_is_read_and_loses_what_runs(document, expected):
-    assert clean_html(document) == expected
-
-
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
@@ -128,12 +68,18 @@ def test_html_keeps_what_is_read_and_loses_what_runs(document, expected):
         ("&lt;script&gt;", "<script>"),  # the text of a page about scripts
         ("I <3 tea", "I <3 tea"),
         ("no html at all", "no html at all"),
+        ("<script>alert(1)</script>tea", "tea"),
+        ("<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>", ""),
+        ("<iframe srcdoc='<script>x</script>'></iframe><object data=x>y</object>tea<!-- z -->", "tea"),
+        ("<a href='javascript:x' onclick=x title=x>tea</a><img alt=x onerror=x>", "tea"),
+        ("<svg onload=x><text>x</text></svg><template>x</template><noscript>x</noscript>tea", "tea"),
     ],
 )
 def test_the_text_of_html_is_what_its_reader_sees(document, expected):
     assert text_of_html(document) == expected
 
 
+@settings(deadline=None)
 @given(ANYTHING)
 def test_the_text_of_html_is_clean_text(document):
     text = text_of_html(document)
@@ -163,12 +109,14 @@ def test_the_text_of_html_is_clean_text(document):
         ("http://e.\u202egro/", None),
         ("http://e%2eorg/", None),
         ("http://e.org/" + "x" * 5_000, None),
+        ("http://e.org/" + "é" * 1_000, None),  # spelt out it is too long
     ],
 )
 def test_a_link_goes_to_the_web_or_nowhere(link, expected):
     assert clean_link(link) == expected
 
 
+@settings(deadline=None)
 @given(ANYTHING | ANYTHING.map("http://".__add__) | ANYTHING.map("https://e.org/".__add__))
 def test_a_cleaned_link_is_clean(link):
     cleaned = clean_link(link)
@@ -184,4 +132,3 @@ def test_a_cleaned_link_is_clean(link):
 def test_a_document_made_to_be_slow_is_cleaned_all_the_same(bomb):
     document = bomb * (2 * MAX_HTML // len(bomb))
     assert len(text_of_html(document)) <= MAX_HTML
-    assert clean_html(document).count("<") <= 10 * MAX_TAGS

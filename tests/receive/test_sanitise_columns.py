@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.data import real_tweets
 
@@ -32,11 +32,13 @@ def column(values: list[str | None]) -> pa.ChunkedArray:
     return pa.chunked_array([values[:middle], values[middle:]], pa.string())
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_a_column_of_texts_is_cleaned_as_each_of_them_would_be(texts):
     assert clean_texts(column(texts)).to_pylist() == [None if text is None else clean_text(text) for text in texts]
 
 
+@settings(deadline=None)
 @given(LINKS)
 def test_a_column_of_links_is_cleaned_as_each_of_them_would_be(links):
     assert clean_links(column(links)).to_pylist() == [None if link is None else clean_link(link) for link in links]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from pathlib import Path
@@ -11,7 +12,14 @@ import pytest
 from tests.spark.cluster import environment, standalone
 from tests.spark.conftest import run_python
 
-from tidings.spark.sites import SITE, at_sites, near_hosts
+from tidings.crawl.crawler import Manners
+from tidings.crawl.polite import Politeness
+from tidings.lab import datasets
+from tidings.lab.history import load_history
+from tidings.lab.replay import Replay
+from tidings.outgoing.addresses import Allowed
+from tidings.spark.sites import SITE, at_sites, crawl_near, near_hosts
+from tidings.store.feeds import DueFeed
 
 HOSTS = [f"{number}.{land}.example" for land in ("eu", "us") for number in range(20)]
 NEAR = {(land, host): 10.0 if f".{land}." in host else 150.0 for land in ("eu", "us") for host in HOSTS}
@@ -39,6 +47,21 @@ def test_every_row_goes_to_one_task_and_tasks_share_them_evenly(spark):
 def test_no_rows_are_no_work(spark):
     nothing = pa.table({"host": pa.array([], pa.string())})
     assert at_sites(spark, nothing, 2, near_hosts("host", None), told, "host string, at string").num_rows == 0
+
+
+def test_a_round_of_a_crawl_visits_every_feed_from_near(spark, monkeypatch):
+    monkeypatch.setattr(datasets, "data_folder", lambda: None)
+    history = load_history(3)
+    manners = Manners(politeness=Politeness(between_s=0.0), allow=Allowed.parse(["loopback"]))
+
+    async def crawled():
+        async with Replay(history, now=history.feeds[0].looks[-1]).serving() as server:
+            due = [DueFeed(n, server.url(feed), 0.0, "{}") for n, feed in enumerate(history.feeds)]
+            return await asyncio.to_thread(crawl_near, spark, due, {}, manners, 2, None)
+
+    outcomes = asyncio.run(crawled())
+    assert sorted(one.visited.feed for one in outcomes) == list(range(len(history.feeds)))
+    assert {one.step for one in outcomes} == {"read"}
 
 
 PROGRAM = """

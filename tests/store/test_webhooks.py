@@ -27,7 +27,7 @@ def due(store) -> list[int]:
 def rested(store, subscription: int, **more):
     """A hook that has looked, and found nothing to send."""
     hook = store.webhooks.add(subscription, URL, **more)
-    store.webhook_queue.rest(hook)
+    store.webhook_queue.rest([hook])
     return hook
 
 
@@ -106,7 +106,7 @@ def test_a_match_that_comes_while_a_hook_goes_to_rest_wakes_it(store):
     hook = store.webhooks.add(tea, URL)
     run(store, 0, [1], [(tea, 0)])
     assert store.webhook_queue.wake() == 0  # it is due already
-    store.webhook_queue.rest(hook)
+    store.webhook_queue.rest([hook])
     assert due(store) == [hook.id]
 
 
@@ -180,7 +180,7 @@ def test_matches_forgotten_before_they_were_delivered_do_not_stop_a_hook(store):
     store.retain(Retention(max_matches_per_subscription=1))
     stuck = store.webhooks.get(hook.name)
     assert store.webhook_queue.waiting(stuck, 10) == []
-    store.webhook_queue.rest(stuck)
+    store.webhook_queue.rest([stuck])
     assert [match.post_id for match in store.webhook_queue.waiting(store.webhooks.get(hook.name), 10)] == [3]
     assert due(store) == [hook.id]
 

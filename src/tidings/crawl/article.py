@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 MAX_ARTICLES = 10_000  # of one document
 MAX_TITLE, MAX_NAME, MAX_TEXT, MAX_ID = 1_000, 300, 100_000, 4_096
-MAX_TAGS, MAX_TAG = 50, 100
+MAX_TAGS, MAX_TAG, MAX_LANG = 50, 100, 35
 
 
 @dataclass(frozen=True, slots=True)

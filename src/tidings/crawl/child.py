@@ -62,6 +62,7 @@ class Parser:
                 stderr=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": known},
                 bufsize=0,
+                start_new_session=True,  # Ctrl-C is for whoever asks, who finishes the round
             )
             for pipe in (self._child.stdin, self._child.stdout):
                 assert pipe is not None
@@ -144,7 +145,7 @@ def _answers(requests: IO[bytes]) -> Iterator[dict[str, Any]]:
 def main() -> None:
     """Answer until whoever asks is gone."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
-    with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
+    with contextlib.suppress(BrokenPipeError):
         for answer in _answers(sys.stdin.buffer):
             sys.stdout.buffer.write(_framed(json.dumps(answer).encode()))
             sys.stdout.buffer.flush()

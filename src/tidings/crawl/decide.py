@@ -18,10 +18,12 @@ from tidings.crawl.fetch import Fetched
 from tidings.crawl.identity import KnownArticle, NewArticle, news, packed
 from tidings.crawl.schedule import Pace, Rhythm, backoff_s, first_seen, freshness_s, interval_s, observed, spread
 from tidings.outgoing.retry_after import wait_s
+from tidings.receive.sanitise import clean_text
 from tidings.store.feeds import Visited
 
 _GONE, _BUSY = 410, {429, 503}
 _MAX_HEADER = 1_000  # longer marks of a version are not worth being sent back
+_MAX_REASON = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class Memory:
     last_modified: str = ""
     told_by: str = ""  # the address that gave the two
     document: str = ""  # a hash
+    ttl_s: float = 0.0  # how long the document asked to be left alone
     rhythm: Rhythm = field(default_factory=Rhythm)
 
     @classmethod
@@ -88,7 +91,7 @@ def digest(document: bytes) -> str:
 
 def same(asked: Asked, answer: Fetched, now: float, pace: Pace) -> Outcome:
     """Nothing changed."""
-    memory = _visited(asked.memory, answer, now, 0, 0.0, pace)
+    memory = _visited(asked.memory, answer, now, 0, pace)
     visited = _went_well(asked, answer, memory, now, pace, is_torn=False)
     return Outcome(visited, "unchanged" if answer.status == 304 else "same", wire_bytes=answer.wire_bytes)
 
@@ -98,8 +101,8 @@ def read(asked: Asked, answer: Fetched, document: Document, now: float, pace: Pa
     found = news(asked.known, document.articles, document.site, now)
     is_first = asked.memory.read_at is None
     rhythm = first_seen([one.published_at for one in document.articles], now) if is_first else asked.memory.rhythm
-    before = replace(asked.memory, rhythm=replace(rhythm, window=len(document.articles)))
-    memory = _visited(before, answer, now, 0 if is_first else len(found.new), document.ttl_s, pace)
+    before = replace(asked.memory, rhythm=replace(rhythm, window=len(document.articles)), ttl_s=document.ttl_s)
+    memory = _visited(before, answer, now, 0 if is_first else len(found.new), pace)
     visited = replace(
         _went_well(asked, answer, memory, now, pace, found.is_torn),
         title=document.title,
@@ -124,7 +127,7 @@ def failed(asked: Asked, reason: str, now: float, pace: Pace, answer: Fetched | 
         "gone" if status == _GONE else "failing",
         checked_at=now,
         due_at=None if status == _GONE else due_at,
-        error=reason,
+        error=clean_text(reason, _MAX_REASON),
         visit=memory.to_json(),
     )
     return Outcome(visited, "failed", wire_bytes=wire_bytes, wait_s=wanted_s)
@@ -138,12 +141,12 @@ def why(status: int) -> str:
     return known.get(status, f"the server answered with status {status}")
 
 
-def _visited(before: Memory, answer: Fetched, now: float, new: int, ttl_s: float, pace: Pace) -> Memory:
+def _visited(before: Memory, answer: Fetched, now: float, new: int, pace: Pace) -> Memory:
     """The memory after a visit that went well."""
     since_s = 0.0 if before.read_at is None else max(0.0, now - before.read_at)
     fresh_s = freshness_s(answer.header("Cache-Control"), answer.header("Expires"), answer.header("Date"))
-    asked_for_s = max(ttl_s if answer.status == 200 and ttl_s else 0.0, fresh_s)
-    rhythm = replace(observed(before.rhythm, new, since_s, pace), failures=0, asked_for_s=asked_for_s)
+    seen = observed(before.rhythm, new, since_s, pace)
+    rhythm = replace(seen, failures=0, asked_for_s=max(before.ttl_s, fresh_s))
     memory = replace(before, visits=before.visits + 1, checked_at=now, read_at=now, rhythm=rhythm)
     if answer.status == 304:
         return memory
@@ -157,7 +160,7 @@ def _visited(before: Memory, answer: Fetched, now: float, new: int, ttl_s: float
 
 
 def _mark(header: str) -> str:
-    return header if len(header) <= _MAX_HEADER else ""
+    return header if len(header) <= _MAX_HEADER and header.isascii() and header.isprintable() else ""
 
 
 def _went_well(asked: Asked, answer: Fetched, memory: Memory, now: float, pace: Pace, is_torn: bool) -> Visited:

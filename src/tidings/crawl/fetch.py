@@ -11,6 +11,7 @@ from time import monotonic
 from urllib.parse import urljoin
 
 import aiohttp
+from yarl import URL
 
 from tidings.crawl.polite import Gate
 from tidings.errors import InputError
@@ -92,7 +93,7 @@ async def _one(
     try:
         async with (
             asyncio.timeout(seconds),
-            session.get(url, headers={**_HEADERS, **conditions}, allow_redirects=False) as answer,
+            session.get(URL(url, encoded=True), headers={**_HEADERS, **conditions}, allow_redirects=False) as answer,
         ):
             headers = {name.lower(): value for name, value in answer.headers.items()}
             wire_bytes = 15 + sum(len(name) + len(value) + 4 for name, value in answer.raw_headers)

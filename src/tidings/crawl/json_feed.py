@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tidings.crawl.article import MAX_ARTICLES, MAX_TITLE, Document, NotAFeed
+from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, Document, NotAFeed
 from tidings.crawl.raw import Raw, cleaned, one_line, web_link
 
 
@@ -22,7 +22,7 @@ def read(document: bytes, url: str) -> Document:
         title=one_line(_text(found, "title"), MAX_TITLE, False),
         site=site,
         articles=tuple(cleaned(_item(item), url) for item in found["items"][:MAX_ARTICLES] if isinstance(item, dict)),
-        lang=_text(found, "language")[:35],
+        lang=one_line(_text(found, "language"), MAX_LANG, False),
     )
 
 

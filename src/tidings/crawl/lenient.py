@@ -8,7 +8,7 @@ from typing import Any
 
 import feedparser
 
-from tidings.crawl.article import MAX_ARTICLES, MAX_TITLE, Document, NotAFeed
+from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, Document, NotAFeed
 from tidings.crawl.raw import Raw, cleaned, one_line, web_link
 
 _PLAIN = "text/plain"
@@ -31,7 +31,7 @@ def read(document: bytes, content_type: str, url: str) -> Document:
         site=site,
         articles=tuple(cleaned(_raw(entry), site or url) for entry in found.entries[:MAX_ARTICLES]),
         ttl_s=_ttl(_text(found.feed, "ttl")),
-        lang=_text(found.feed, "language")[:35],
+        lang=one_line(_text(found.feed, "language"), MAX_LANG, False),
     )
 
 

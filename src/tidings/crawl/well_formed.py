@@ -6,10 +6,11 @@ It reads what it is sure of and leaves everything else (None) to the lenient rea
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from tidings.crawl.article import MAX_ARTICLES, MAX_NAME, MAX_TITLE, Document
+from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, Document
 from tidings.crawl.raw import Raw, cleaned, one_line, web_link
 
 _ATOM, _RDF, _RSS1 = (
@@ -47,7 +48,8 @@ def _is_plain(document: bytes, charset: str) -> bool:
     """UTF-8 by all accounts, and without a DTD that could declare entities."""
     declared = _DECLARED.match(document)
     told = {found.lower() for found in (declared[1] if declared else b"", charset.encode()) if found}
-    return told <= _NATIVE and document[:1] == b"<" and b"<!ENTITY" not in document and b"<!DOCTYPE" not in document
+    is_utf8 = told <= _NATIVE and document[:1] == b"<" and b"\x00" not in document[:4]
+    return is_utf8 and b"<!ENTITY" not in document and b"<!DOCTYPE" not in document
 
 
 def _text(element: Element | None) -> str:
@@ -73,24 +75,29 @@ def _rss(channel: Element, items: list[Element], ns: str, url: str) -> Document:
         site=site,
         articles=tuple(cleaned(_item(item, ns), site or url) for item in items[:MAX_ARTICLES]),
         ttl_s=max(_ttl(_first(channel, f"{ns}ttl")), _period(channel)),
-        lang=one_line(_first(channel, f"{ns}language", f"{_DC}language"), MAX_NAME, False)[:35],
+        lang=one_line(_first(channel, f"{ns}language", f"{_DC}language"), MAX_LANG, False),
     )
 
 
 def _item(item: Element, ns: str) -> Raw:
-    guid = item.find(f"{ns}guid")
-    permalink = _text(guid).strip() if guid is not None and guid.get("isPermaLink", "true").lower() == "true" else ""
+    told = defaultdict[str, list[Element]](list)
+    for child in item:
+        told[child.tag].append(child)
+
+    def first(*names: str) -> str:
+        return next((text for name in names for one in told.get(name, ()) if (text := _text(one).strip())), "")
+
+    guid = first(f"{ns}guid")
+    is_link = "://" in guid and told[f"{ns}guid"][0].get("isPermaLink", "true").lower() == "true"
     return Raw(
-        guid=_text(guid).strip() or item.get(f"{_RDF}about", ""),
-        link=_first(item, f"{ns}link") or _atom_link(item) or (permalink if "://" in permalink else ""),
-        title=_first(item, f"{ns}title", f"{_DC}title", f"{_MEDIA}title"),
-        text=_first(item, f"{_CONTENT}encoded", f"{ns}description", f"{_DC}description", f"{_ITUNES}summary")
+        guid=guid or item.get(f"{_RDF}about", ""),
+        link=first(f"{ns}link") or _atom_link(item) or (guid if is_link else ""),
+        title=first(f"{ns}title", f"{_DC}title", f"{_MEDIA}title"),
+        text=first(f"{_CONTENT}encoded", f"{ns}description", f"{_DC}description", f"{_ITUNES}summary")
         or _first(item, f".//{_MEDIA}description"),
-        author=_first(item, f"{_DC}creator", f"{ns}author", f"{_ITUNES}author", f"{_ATOM}author/{_ATOM}name"),
-        published=_first(
-            item, f"{ns}pubDate", f"{_DC}date", f"{_DCTERMS}created", f"{_ATOM}published", f"{_ATOM}updated"
-        ),
-        tags=[_text(one) for name in (f"{ns}category", f"{_DC}subject") for one in item.iterfind(name)],
+        author=first(f"{_DC}creator", f"{ns}author", f"{_ITUNES}author") or _first(item, f"{_ATOM}author/{_ATOM}name"),
+        published=first(f"{ns}pubDate", f"{_DC}date", f"{_DCTERMS}created", f"{_ATOM}published", f"{_ATOM}updated"),
+        tags=[_text(one) for name in (f"{ns}category", f"{_DC}subject") for one in told.get(name, ())],
     )
 
 
@@ -114,7 +121,7 @@ def _atom(feed: Element, url: str) -> Document:
         site=site,
         articles=tuple(cleaned(_entry(entry), _base(entry, base)) for entry in entries),
         ttl_s=_period(feed),
-        lang=feed.get(f"{_XML}lang", "")[:35],
+        lang=one_line(feed.get(f"{_XML}lang", ""), MAX_LANG, False),
     )
 
 

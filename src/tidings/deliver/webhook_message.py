@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ MAX_MATCHES, MAX_BYTES = 100, 65_536
 """Of one message. A match that is larger by itself goes alone."""
 _MATCHED, _TEST = "subscription.matched", "webhook.test"
 _UNTOLD = ("batch", "index_version")  # how we found it is no business of who wants to know what
+_FIELDS = tuple(field.name for field in fields(StoredMatch) if field.name not in _UNTOLD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +30,29 @@ class Message:
     until: int
 
 
-def message(name: str, subscription: int, matches: Sequence[StoredMatch]) -> Message:
-    """The message with these matches; made again of the same ones, it is the same."""
-    last = matches[-1]
-    told = {"subscription": subscription, "cursor": last.cursor, "matches": [_told(match) for match in matches]}
-    return Message(f"msg_{name}_{last.cursor}", _body(_MATCHED, last.arrived_at, told), len(matches), last.cursor)
+def message(name: str, subscription: int, matches: Sequence[StoredMatch], is_fixed: bool = False) -> Message:
+    """The message with these matches, or (if it is not fixed) with as many as go into one, the first of them.
+
+    Made again of the same matches, it is the same.
+    """
+    told: list[bytes] = []
+    size = 0
+    for match in matches:
+        told.append(_json(_told(match)))
+        size += len(told[-1])
+        if not is_fixed and len(told) > 1 and (size > MAX_BYTES or len(told) > MAX_MATCHES):
+            told.pop()
+            break
+    last = matches[len(told) - 1]
+    beginning = _json({"subscription": subscription, "cursor": last.cursor})[:-1]
+    data = beginning + b',"matches":[' + b",".join(told) + b"]}"
+    return Message(f"msg_{name}_{last.cursor}", _body(_MATCHED, last.arrived_at, data), len(told), last.cursor)
 
 
 def trial(name: str, subscription: int, at: float) -> Message:
     """A message that says nothing, to try whether it arrives."""
-    return Message(f"msg_{name}_test_{int(at * 1000)}", _body(_TEST, at, {"subscription": subscription}), 0, 0)
-
-
-def bounded(matches: Iterable[StoredMatch]) -> list[StoredMatch]:
-    """The first of them, as many as go into one message."""
-    chosen: list[StoredMatch] = []
-    size = 0
-    for match in matches:
-        size += len(_json(_told(match)))
-        if chosen and (size > MAX_BYTES or len(chosen) == MAX_MATCHES):
-            break
-        chosen.append(match)
-    return chosen
+    body = _body(_TEST, at, _json({"subscription": subscription}))
+    return Message(f"msg_{name}_test_{int(at * 1000)}", body, 0, 0)
 
 
 def headers(message: Message, secrets: Sequence[str], at: float) -> dict[str, str]:
@@ -65,12 +67,12 @@ def headers(message: Message, secrets: Sequence[str], at: float) -> dict[str, st
     }
 
 
-def _body(kind: str, at: float, data: dict[str, Any]) -> bytes:
-    return _json({"type": kind, "timestamp": _moment(at), "data": data})
+def _body(kind: str, at: float, data: bytes) -> bytes:
+    return _json({"type": kind, "timestamp": _moment(at)})[:-1] + b',"data":' + data + b"}"
 
 
 def _told(match: StoredMatch) -> dict[str, Any]:
-    told = {name: value for name, value in asdict(match).items() if name not in _UNTOLD}
+    told = {name: getattr(match, name) for name in _FIELDS}
     return {**told, "lat": _finite(match.lat), "lon": _finite(match.lon), "arrived_at": _moment(match.arrived_at)}
 
 

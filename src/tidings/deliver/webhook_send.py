@@ -16,7 +16,7 @@ from random import Random
 import aiohttp
 
 from tidings.deliver.webhook_decide import decide
-from tidings.deliver.webhook_message import MAX_MATCHES, Message, bounded, message
+from tidings.deliver.webhook_message import MAX_MATCHES, Message, message
 from tidings.deliver.webhook_post import TIMEOUT_S, post, sending_session
 from tidings.outgoing.addresses import PUBLIC_ONLY, Allowed
 from tidings.store import Store
@@ -71,8 +71,10 @@ class Room:
 
     def leave(self, hook: Webhook) -> None:
         self._hooks.discard(hook.id)
-        self._counts.subtract(self._bounds(hook).keys())
-        self._counts = +self._counts  # forget those with none
+        for what in self._bounds(hook):
+            self._counts[what] -= 1
+            if not self._counts[what]:
+                del self._counts[what]
 
     def _bounds(self, hook: Webhook) -> dict[tuple[str, ...], int]:
         """What it is counted under, and how many may be."""
@@ -153,12 +155,12 @@ class Sender:
         found: dict[int, Message] = {}
         for hook in hooks:
             matches = self._queue.waiting(hook, MAX_MATCHES)
-            chosen = matches if hook.pending is not None else bounded(matches)
-            if chosen:
-                found[hook.id] = message(hook.name, hook.subscription, chosen)
-            else:
-                self._queue.rest(hook)
-        self._queue.fix((hook.id, found[hook.id].until) for hook in hooks if hook.id in found and hook.pending is None)
+            if matches:
+                found[hook.id] = message(hook.name, hook.subscription, matches, is_fixed=hook.pending is not None)
+        self._queue.rest([hook for hook in hooks if hook.id not in found])
+        self._queue.fix(
+            [(hook.id, found[hook.id].until) for hook in hooks if hook.id in found and hook.pending is None]
+        )
         return found
 
     def _send(self, session: aiohttp.ClientSession, hook: Webhook, sent: Message) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tidings.lab import record
 from tidings.lab.articles import load_articles
 from tidings.lab.costs_crawl import crawl_costs
-from tidings.lab.costs_filter import filter_costs, process_costs, routing_costs
+from tidings.lab.costs_filter import filter_costs, routing_costs, spark_bytes
 from tidings.lab.costs_store import store_costs
 from tidings.lab.costs_web import web_costs
 from tidings.lab.datasets import benchmark_subscriptions, load_posts
@@ -40,9 +40,8 @@ QUICK = Sizes(500, (50, 500), 500, (4, 8), 100, 2, 50, 20, spark=False)
 _ASSUMED: Measured = {
     "crawl_ignoring_share": (0.2, "assumed: one server in five knows no conditional requests"),
     "hit_wire_bytes": (16.0, "assumed: two numbers of eight bytes"),
-    "queue_memory_share": (0.1, "assumed: readers ask for what is newest; the rest is on disk"),
+    "store_memory_share": (0.1, "assumed: what is newest is asked for; the rest is on disk"),
 }
-_WITHOUT_SPARK: Measured = {"filter_bytes": (6e8, "assumed: not measured in a quick calibration")}
 
 
 def calibrate(say: Say, sizes: Sizes = Sizes(), seed: int = 7) -> Calibration:
@@ -71,8 +70,23 @@ def calibrate(say: Say, sizes: Sizes = Sizes(), seed: int = 7) -> Calibration:
     say(f"crawlers: {sizes.crawled:,} feeds")
     found |= crawl_costs(sizes.crawled, seed)
     say("filters: starting Spark")
-    found |= process_costs() if sizes.spark else _WITHOUT_SPARK
+    found |= _with_spark(found["crawler_bytes"], sizes.spark)
     return Calibration.of(found, {**origin, "data": articles.source})
+
+
+def _with_spark(crawler: tuple[float, str], is_measured: bool) -> Measured:
+    """A filter is Spark with its workers, a crawler is Spark with what visits feeds."""
+    if not is_measured:
+        return {"filter_bytes": (6e8, "assumed: Spark was not started")}
+    spark = spark_bytes()
+    java, workers = (
+        f"JVM {spark.java / 1e6:.0f} MB",
+        f"Python workers of {spark.cores} cores {spark.workers / 1e6:.0f} MB",
+    )
+    return {
+        "filter_bytes": (spark.java + spark.workers, f"measured: {java}, {workers}"),
+        "crawler_bytes": (spark.java + crawler[0], f"measured: {java}, crawler and parser {crawler[0] / 1e6:.0f} MB"),
+    }
 
 
 def _some(texts: pa.Array) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -95,8 +96,17 @@ def _routed(
     return max(1.0, sent / len(unseen)), sum(packed(share).size for share in shares) / max(1, sent)
 
 
-def process_costs() -> Measured:
-    """What the JVM and the Python workers of one machine take after their first matches."""
+@dataclass(frozen=True, slots=True)
+class SparkBytes:
+    """What the JVM and all Python workers of one machine take after their first matches."""
+
+    java: float
+    workers: float
+    cores: int
+
+
+def spark_bytes() -> SparkBytes:
+    """Start Spark, match a little, and look."""
     import psutil
 
     import tidings
@@ -106,10 +116,8 @@ def process_costs() -> Measured:
     wanted = spark.createDataFrame([(1, "storm"), (2, "london")], "id bigint, query string")
     assert tidings.match(posts, wanted).count() == 2_000
     started = psutil.Process().children(recursive=True)
-    sizes = [(process.name(), process.memory_full_info().uss) for process in started]
+    sizes = [(process.name(), float(process.memory_full_info().uss)) for process in started]
     cores = spark.sparkContext.defaultParallelism
     spark.stop()
     java = sum(size for name, size in sizes if name == "java")
-    workers = sum(size for name, size in sizes if name != "java")
-    told = f"measured: JVM {java / 1e6:.0f} MB, Python workers of {cores} cores {workers / 1e6:.0f} MB"
-    return {"filter_bytes": (float(java + workers), told)}
+    return SparkBytes(java, sum(size for name, size in sizes if name != "java"), cores)

@@ -22,10 +22,12 @@ def store_costs(queries: Sequence[str], articles: int, batches: int) -> Measured
     rng = np.random.default_rng(1)
     with tempfile.TemporaryDirectory(prefix="tidings-costs-") as name:
         folder = Path(name)
+        with open_store(folder):
+            pass
+        empty = _bytes(folder)
         with open_store(folder) as store:
-            empty = _bytes(folder)
             store.subscribe_many([(query,) for query in queries])
-        subscribed = _bytes(folder)
+        subscribed = _bytes(folder)  # of a store that is closed: its log is empty
         seconds = []
         with open_store(folder) as store:
             for batch in range(batches):

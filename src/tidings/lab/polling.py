@@ -18,10 +18,14 @@ from tidings.lab.history import History, PastFeed
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """Visits made, and of every article the seconds until the visit that found it."""
+    """Visits made, and the seconds until the visit that found it, of every article, and of every update.
+
+    Articles that came at once are one update: who writes once a month ten articles has one.
+    """
 
     visits: int
     waits_s: NDArray[np.float64]
+    update_waits_s: NDArray[np.float64]
 
 
 Visits = Callable[[PastFeed], NDArray[np.float64]]
@@ -29,13 +33,15 @@ Visits = Callable[[PastFeed], NDArray[np.float64]]
 
 def poll(history: History, visits: Visits) -> Polled:
     """Let every feed be visited when this says; an article nobody came for waits until the end."""
-    made, waits = 0, [np.zeros(0)]
+    made, waits, update_waits = 0, [np.zeros(0)], [np.zeros(0)]
     for feed in history.feeds:
         times = np.append(visits(feed), feed.looks[-1])
         there = np.array([item.at for item in feed.items])
         waits.append(times[np.searchsorted(times, there)] - there)
+        updates = np.unique(there)
+        update_waits.append(times[np.searchsorted(times, updates)] - updates)
         made += len(times) - 1
-    return Polled(made, np.concatenate(waits))
+    return Polled(made, np.concatenate(waits), np.concatenate(update_waits))
 
 
 def every(interval: float) -> Visits:

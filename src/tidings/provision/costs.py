@@ -16,7 +16,7 @@ from tidings.errors import InputError
 
 FORMAT, FORMAT_VERSION = "tidings-costs", 1
 SHIPPED = "calibration.json"
-_SHARES = ("crawl_ignoring_share", "match_share", "spread_exponent", "queue_memory_share")
+_SHARES = ("crawl_ignoring_share", "match_share", "spread_exponent", "store_memory_share")
 
 
 def _cost(about: str) -> Any:
@@ -34,8 +34,8 @@ class Costs:
     crawl_ignoring_share: float = _cost("share of feeds whose server sends the document even when it is unchanged")
     crawl_poll_cpu_s: float = _cost("asking for a feed and reading the answer")
     crawl_document_cpu_s: float = _cost("hashing and parsing a document, finding the new articles")
-    crawl_feed_bytes: float = _cost("what a crawler remembers of a feed")
-    crawler_bytes: float = _cost("a crawler without feeds")
+    crawl_feed_bytes: float = _cost("what is stored of a feed: validators, rhythm, hashes of articles")
+    crawler_bytes: float = _cost("a crawler without feeds: JVM, Python, parser")
     # an article on its way
     article_bytes: float = _cost("an article: title, text, link, id")
     routed_bytes: float = _cost("the numbers of its words, as they are routed to one filter")
@@ -52,7 +52,7 @@ class Costs:
     hit_cpu_s: float = _cost("putting an article into the hit queue of a subscription")
     hit_bytes: float = _cost("an entry of a hit queue")
     subscription_bytes: float = _cost("a subscription in the store")
-    queue_memory_share: float = _cost("share of the store that must lie in memory; the rest is read from disk")
+    store_memory_share: float = _cost("share of what stores hold that must lie in memory; the rest is read from disk")
     answer_unchanged_bytes: float = _cost("the answer 304 to a reader")
     answer_unchanged_cpu_s: float = _cost("giving that answer")
     answer_bytes: float = _cost("a feed without its items, headers included")

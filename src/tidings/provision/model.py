@@ -82,7 +82,7 @@ class Model:
             * (documents_s * costs.crawl_document_bytes + (polls_s - documents_s) * costs.crawl_unchanged_bytes),
             out_bps=8 * (polls_s * costs.crawl_request_bytes + articles_s * self._sent(topology) * costs.article_bytes),
             cores=polls_s * costs.crawl_poll_cpu_s + documents_s * costs.crawl_document_cpu_s,
-            memory_bytes=costs.crawler_bytes + feeds * costs.crawl_feed_bytes,
+            memory_bytes=costs.crawler_bytes + costs.store_memory_share * feeds * costs.crawl_feed_bytes,
         )
 
     def _filter(self, topology: Topology) -> Load:
@@ -114,7 +114,7 @@ class Model:
             cores=hosted * self._hits_s() * costs.hit_cpu_s
             + answers_cpu
             + (polls_s - changed_s) * costs.answer_unchanged_cpu_s,
-            memory_bytes=costs.reflector_bytes + costs.queue_memory_share * self._stored_bytes(topology),
+            memory_bytes=costs.reflector_bytes + costs.store_memory_share * self._stored_bytes(topology),
         )
 
     def _sent(self, topology: Topology) -> float:

@@ -29,10 +29,7 @@ _BLOCKS = frozenset(
     "address article aside blockquote br caption dd div dl dt figcaption figure footer h1 h2 h3 h4 h5 h6 header hr li "
     "main nav ol option p pre section summary table tbody td tfoot th thead tr ul".split()
 )
-_PHRASES = frozenset("a abbr b cite code del em i img ins kbd mark q s small span strong sub sup u var".split())
 _DROPPED_WHOLE = frozenset({"script", "style", "template", "noscript", "iframe", "object", "svg", "math", "title"})
-_ATTRIBUTES = {"a": {"href", "title"}, "img": {"src", "alt", "title", "width", "height"}, "td": {"colspan", "rowspan"}}
-_LINKING = frozenset({"href", "src"})
 _TAG = re.compile(r"</?[a-z][a-z0-9]*>")
 _SPACES, _EMPTY_LINES = re.compile(r"[ \t\xa0]+"), re.compile(r" ?\n[ \n]*")
 
@@ -54,26 +51,9 @@ def clean_text(text: str, longest: int | None = None) -> str:
     return _DIRECTIONS.sub("", _NO_CHARACTERS.sub("\ufffd", text))
 
 
-def clean_html(document: str) -> str:
-    """The HTML with nothing in it that runs, loads a frame, styles or submits; its links go to the web or nowhere."""
-    return nh3.clean(
-        _bounded(document),
-        tags=set(_BLOCKS | _PHRASES),
-        clean_content_tags=set(_DROPPED_WHOLE),
-        attributes=_ATTRIBUTES,
-        attribute_filter=_web_links_only,
-        url_schemes=set(_WEB),
-        link_rel="noopener noreferrer nofollow",
-    )
-
-
 def _bounded(document: str) -> str:
     pieces = clean_text(document[:MAX_HTML]).split("<", MAX_TAGS + 1)
     return "<".join(pieces[: MAX_TAGS + 1])
-
-
-def _web_links_only(tag: str, attribute: str, value: str) -> str | None:
-    return clean_link(value) if attribute in _LINKING else value
 
 
 def text_of_html(document: str) -> str:
@@ -100,7 +80,8 @@ def clean_link(link: str) -> str | None:
     if parts.scheme not in _WEB or host is None or len(bare) > MAX_LINK:
         return None
     path, query, fragment = (quote(part, _SAFE) for part in parts[2:])
-    return urlunsplit((parts.scheme, host, path or "/", query, fragment))
+    spelt = urlunsplit((parts.scheme, host, path or "/", query, fragment))
+    return spelt if len(spelt) <= MAX_LINK else None
 
 
 def _host(parts: SplitResult) -> str | None:

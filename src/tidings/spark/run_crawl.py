@@ -13,9 +13,11 @@ from pyspark.sql import SparkSession
 
 from tidings.crawl.crawler import Manners
 from tidings.crawl.decide import Outcome
-from tidings.spark.crawl import ShareOut, by_name, crawl_round
+from tidings.crawl.latency import Latencies
+from tidings.spark.crawl import crawl_round
 from tidings.spark.rounds import Rounds, Say, Tally
 from tidings.spark.session import session
+from tidings.spark.sites import crawl_near
 from tidings.spark.stop import set_by_signals, stopped_afterwards
 from tidings.store import DueFeed, open_store
 
@@ -32,7 +34,7 @@ class CrawlRequest:
     crawlers: int | None = None
     master: str | None = None
     once: bool = False
-    share_out: ShareOut = by_name
+    latencies: Latencies | None = None
 
 
 def run_crawl(request: CrawlRequest, say: Say) -> Tally:
@@ -47,7 +49,9 @@ def run_crawl(request: CrawlRequest, say: Say) -> Tally:
         crawlers = request.crawlers or spark.sparkContext.defaultParallelism
 
         def visit(feeds: Sequence[DueFeed], known: Mapping[int, str]) -> list[Outcome]:
-            return crawl_round(spark, feeds, known, request.manners, crawlers, request.share_out)
+            if request.latencies is not None:
+                return crawl_near(spark, feeds, known, request.manners, crawlers, request.latencies)
+            return crawl_round(spark, feeds, known, request.manners, crawlers)
 
         return Rounds(store, request.inbox, request.manners.politeness, visit, say).run(stop, request.once)
 

@@ -7,7 +7,7 @@ tell each other their sites, and each reckons the same assignment and works on i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +15,14 @@ from numpy.typing import NDArray
 from pyspark import BarrierTaskContext
 from pyspark.sql import SparkSession
 
+from tidings.crawl.crawler import Manners
+from tidings.crawl.decide import Outcome
 from tidings.crawl.latency import Latencies
 from tidings.crawl.locality import share_out
+from tidings.outgoing.urls import host_of
 from tidings.spark.blobs import Batches, Stage
+from tidings.spark.crawl import outcome_of, visiting
+from tidings.store.feeds import DueFeed
 
 SITE = "TIDINGS_SITE"  # in the environment of an executor: where it is
 Share = Callable[[pa.Table, Sequence[str]], NDArray[np.intp]]
@@ -48,6 +53,28 @@ def at_sites(spark: SparkSession, rows: pa.Table, tasks: int, share: Share, stag
         return spark.range(0, tasks, 1, tasks).mapInArrow(work, fields, barrier=True).toArrow()
     finally:
         sent.unpersist()
+
+
+def crawl_near(
+    spark: SparkSession,
+    feeds: Sequence[DueFeed],
+    known: Mapping[int, str],
+    manners: Manners,
+    crawlers: int,
+    latencies: Latencies | None,
+) -> list[Outcome]:
+    """As `crawl_round`, but every feed is visited from a site near it."""
+    rows = pa.table(
+        {
+            "host": pa.array([host_of(one.url) for one in feeds], pa.string()),
+            "feed": pa.array([one.id for one in feeds], pa.int64()),
+            "url": pa.array([one.url for one in feeds], pa.string()),
+            "visit": pa.array([one.visit for one in feeds], pa.string()),
+            "known": pa.array([known.get(one.id, "[]") for one in feeds], pa.string()),
+        }
+    )
+    told = at_sites(spark, rows, crawlers, near_hosts("host", latencies), visiting(manners), "outcome string")
+    return [outcome_of(text) for text in told["outcome"].to_pylist()]
 
 
 def _packed(rows: pa.Table) -> bytes:

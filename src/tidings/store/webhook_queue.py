@@ -6,7 +6,7 @@ A hook is due at ``due_at``; without one it has nothing to send until a match co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -106,19 +106,20 @@ class WebhookQueue:
         found = read.matches(self._db, hook.subscription, hook.cursor, limit)
         return found if hook.pending is None else [match for match in found if match.cursor <= hook.pending]
 
-    def fix(self, messages: Iterable[tuple[int, int]]) -> None:
+    def fix(self, messages: Sequence[tuple[int, int]]) -> None:
         """Of each hook, the cursor with which its message ends."""
-        given = list(messages)
-        if given:
+        if messages:
             with self._db.write():
-                for number, until in given:
+                for number, until in messages:
                     self._db.run("UPDATE webhook SET pending = ? WHERE id = ? AND pending IS NULL", until, number)
 
-    def rest(self, hook: Webhook) -> None:
-        """It was found to have nothing to send: let it wait for a match, unless one has come."""
-        with self._db.write():
-            sql = "UPDATE webhook SET pending = NULL, failures = 0, due_at = ? WHERE id = ? AND cursor = ?"
-            self._db.run(sql, self._due_after(hook.subscription, hook.cursor), hook.id, hook.cursor)
+    def rest(self, hooks: Sequence[Webhook]) -> None:
+        """They were found to have nothing to send: let them wait for a match, unless one has come."""
+        sql = "UPDATE webhook SET pending = NULL, failures = 0, due_at = ? WHERE id = ? AND cursor = ?"
+        if hooks:
+            with self._db.write():
+                for hook in hooks:
+                    self._db.run(sql, self._due_after(hook.subscription, hook.cursor), hook.id, hook.cursor)
 
     def tried(self, many: Iterable[Tried]) -> None:
         """Store what became of messages, all at once. Nothing of those whose hooks were removed meanwhile."""

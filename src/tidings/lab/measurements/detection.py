@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidings.crawl.schedule import Pace
 from tidings.lab.conduct import Parameters, Row
@@ -40,8 +41,14 @@ def _row(history: History, policy: str, setting: float, visits: Visits) -> Row:
         "policy": policy,
         "setting": setting,
         "requests_a_day": found.visits / days,
-        "wait_min": float(found.waits_s.mean()) / 60,
-        "p50_min": float(np.percentile(found.waits_s, 50)) / 60,
-        "p90_min": float(np.percentile(found.waits_s, 90)) / 60,
+        **_waits("article", found.waits_s),
+        **_waits("update", found.update_waits_s),
         "articles": len(found.waits_s),
+        "updates": len(found.update_waits_s),
     }
+
+
+def _waits(of: str, seconds: NDArray[np.float64]) -> Row:
+    """Minutes: the mean, and percentiles."""
+    told = {f"{of}_p{p}_min": float(np.percentile(seconds, p)) / 60 for p in (50, 90)}
+    return {f"{of}_wait_min": float(seconds.mean()) / 60, **told}
