@@ -21,7 +21,7 @@ ARTICLES = """<?xml version="1.0"?><rss version="2.0"><channel><title>News</titl
 <description>x</description><item><title>A storm is coming</title><link>https://e.org/1</link><guid>1</guid>
 <description>&lt;p&gt;Take &lt;b&gt;care&lt;/b&gt; &lt;script&gt;alert(1)&lt;/script&gt;&lt;/p&gt;</description></item>
 <item><title>Sunshine</title><guid>2</guid></item></channel></rss>"""
-PATIENCE_S = 150
+PATIENCE_S = 120
 
 
 class Newspaper(BaseHTTPRequestHandler):

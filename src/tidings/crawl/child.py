@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 from time import monotonic
 from typing import IO, Any
@@ -120,7 +120,7 @@ def _document(answer: dict[str, Any]) -> Document:
     if "reason" in answer:
         raise NotAFeed(answer["reason"], tuple(answer["feeds"]))
     title, site, listed, ttl_s, lang = answer["document"]
-    articles = (Article(*told, tags=tuple(tags)) for *told, tags in listed)
+    articles = (replace(Article(*told), tags=tuple(told[-1])) for told in listed)
     return Document(title, site, tuple(articles), ttl_s, lang)
 
 

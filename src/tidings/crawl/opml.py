@@ -35,7 +35,7 @@ def read_opml(document: bytes) -> list[Listed]:
         raise InputError(f"The list is no XML that can be read: {error}.") from None
     if root.tag.lower() != "opml":
         raise InputError(f"The list should be OPML, and begins with <{root.tag[:40]}>.")
-    found = {}
+    found: dict[str, Listed] = {}
     for outline in root.iter("outline"):
         told = {name.lower(): value for name, value in outline.attrib.items()}
         if url := told.get("xmlurl", "").strip():

@@ -99,7 +99,7 @@ def _judged(
         f"  the history: {saved:.2%} less than fetching everything, {saved_packed:.2%} if that came compressed "
         f"({spent['visits']:,} visits for {looks:,}); {missed:,} articles missed; found after {middle / 60:.0f} minutes"
     )
-    told = {"everything_bytes": everything, "everything_compressed_bytes": packed, "looks": looks}
+    told: dict[str, Any] = {"everything_bytes": everything, "everything_compressed_bytes": packed, "looks": looks}
     told |= {"saved": saved, "saved_of_compressed": saved_packed, "missed": missed}
     return {**spent, **told, "median_delay_s": middle}
 
