@@ -85,7 +85,9 @@ def _stream_s(posts: Posts, parameters: Parameters, seed: int) -> NDArray[np.flo
     with tempfile.TemporaryDirectory(prefix="tidings-lab-") as folder:
         found = measure_latency(Path(folder), posts, queries, parameters["rate"], parameters["seconds"], lambda _: None)
     tidings.session().stop()
-    return np.interp(rng.uniform(0, 99, 1_000), (0, 50, 95, 99), [found[f"p{p}_ms"] / 1000 for p in (50, 50, 95, 99)])
+    told = [found[f"p{p}_ms"] / 1000 for p in (50, 50, 95, 99)]
+    drawn: NDArray[np.float64] = np.interp(rng.uniform(0, 99, 1_000), (0, 50, 95, 99), told)
+    return drawn
 
 
 def _plain_s(posts: Posts, parameters: Parameters, seed: int) -> NDArray[np.float64]:
