@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import aiohttp
 
 from tidings.crawl.child import Parser
 from tidings.crawl.crawler import Crawler, Manners
 from tidings.crawl.decide import Asked, Memory, Outcome
-from tidings.crawl.identity import KnownArticle, unpacked
+from tidings.crawl.identity import KnownArticle, same_link, unpacked
 from tidings.crawl.polite import Gate, Politeness
 from tidings.lab.conduct import Parameters, Row
 from tidings.lab.datasets import Posts
@@ -51,7 +52,7 @@ def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[s
 
 @dataclass(slots=True)
 class _Spent:
-    """Bytes: answers in, requests and articles out; how many articles went on, and which, by their links."""
+    """Bytes: answers in, requests and articles out; how many articles went on, and which, by link and by title."""
 
     visits: int = 0
     in_bytes: int = 0
@@ -126,7 +127,7 @@ class _Visitor:
             request_bytes=self._server.asked_bytes - asked_before,
             article_bytes=sum(len(json.dumps(post, ensure_ascii=False).encode()) + 1 for post in posts),
             articles=len(posts),
-            sent={str(post.get("link", post["id"])) for post in posts},
+            sent={name for post in posts for name in _names(str(post.get("link", "")), _title(post))},
         )
 
     def _remember(self, outcome: Outcome) -> None:
@@ -138,7 +139,19 @@ class _Visitor:
             self._known = unpacked(outcome.visited.known)
 
 
+def _title(post: Mapping[str, Any]) -> str:
+    """An article without a text has its title for one."""
+    return str(post.get("title", post["text"]))
+
+
+def _names(link: str, title: str) -> tuple[str, str]:
+    return f"link {same_link(link)}", f"title {' '.join(title.split()).casefold()}"
+
+
 def _missed(history: History, spent: _Spent) -> int:
-    """Articles of the history that never went on."""
-    wanted = {item.link for feed in history.feeds for item in feed.items}
-    return len(wanted - spent.sent)
+    """Articles of the history that never went on, neither under their link nor under their title.
+
+    The history counts by guid; one that moved, or got another guid, is the same to the crawler, and went on once.
+    """
+    items = [item for feed in history.feeds for item in feed.items]
+    return sum(spent.sent.isdisjoint(_names(item.link, item.title)) for item in items)
