@@ -15,6 +15,7 @@ from tests.store import batches
 
 from tidings.cli.main import run
 from tidings.cli.pipe import one_line
+from tidings.receive.sanitise import clean_text
 from tidings.store import open_store
 
 HOSTILE = "storm\r\n\x1b[2J\x1b]8;;http://evil\x07click\x1b]8;;\x07 \x9b31m\u202etxt.exe\x00 [bold]x[/] 東京"
@@ -90,11 +91,11 @@ def test_a_hundred_are_shown_unless_told_otherwise(store, said):
     assert len({match["post_id"] for match in told}) == len(set(cursors)) == 2300
 
 
-def test_json_has_the_whole_match_as_it_came(store, said):
+def test_json_has_the_whole_match_as_it_was_stored(store, said):
     find(store, 1, [5], text=[HOSTILE], tags=[["a", "b"]], lat=[1.5], lon=[2.5])
     out = said(1, "--json")[1]
     told = json.loads(out)
-    assert told["text"] == HOSTILE.replace("\x00", "\ufffd")
+    assert told["text"] == clean_text(HOSTILE.replace("\x00", "\ufffd"))
     assert (told["tags"], told["lat"], told["index_version"], told["batch"]) == (["a", "b"], 1.5, 1, 1)
     assert "東京" in out
     assert not {"\x1b", "\x9b", "\u202e"} & set(out)
@@ -106,7 +107,8 @@ def test_nothing_in_a_post_commands_the_terminal(store, said):
     assert out.count("\n") == 1
     assert out.count("\t") == 5
     assert not {"\x1b", "\x9b", "\x07", "\x00", "\r", "\u202e"} & set(out)
-    assert "\tstorm click txt.exe" in out
+    assert "\tid\t" in out
+    assert "\tstorm [2J ]8;;http://evil click ]8;; 31mtxt.exe" in out
     assert "[bold]x[/] 東京" in out
 
 

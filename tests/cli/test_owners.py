@@ -12,8 +12,8 @@ import urllib.request
 from urllib.error import HTTPError
 
 import pytest
-
 from tests.cli.runs import TIDINGS, environment, several, tidings
+
 from tidings.store import open_store
 
 ALONE = ("--no-stream", "--no-crawl", "--no-hooks")

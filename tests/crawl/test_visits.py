@@ -138,6 +138,14 @@ def test_ttl_and_cache_control_are_heeded():
     assert BEGIN + 0.95 * 30_000 <= cached.visited.due_at <= BEGIN + 1.05 * 30_000
 
 
+def test_ttl_is_heeded_also_after_a_visit_that_brought_nothing():
+    head = "<ttl>600</ttl>"
+    handler, _ = scripted(answer(body=rss("a", head=head), ETag='"1"'), answer("304 Not Modified"))
+    _, second = visits(handler, 2)
+    assert second.step == "unchanged"
+    assert second.visited.due_at - second.visited.checked_at >= 0.95 * 36_000
+
+
 def test_a_feed_that_broke_is_read_again_as_soon_as_it_is_mended():
     broken = b"<html><body>Internal error</body></html>"
     handler, heads = scripted(

@@ -38,7 +38,7 @@ def test_the_schedule_is_that_of_the_specification():
 
 def test_after_the_last_attempt_the_hook_is_switched_off_and_says_why():
     after = decide(len(DELAYS_S), REFUSED, 0.0, 0.5)
-    assert after.is_disabled
+    assert (after.delivered, after.due_at) == (False, None)
     assert after.error == "10 attempts failed, the last: the connection was refused"
 
 
@@ -56,7 +56,7 @@ def test_a_receiver_that_comes_back_within_three_days_gets_the_message():
 
 def test_gone_means_gone_at_the_first_word():
     assert attempts(Outcome(410)) == [0.0]
-    assert decide(0, Outcome(410), 0.0, 0.0).is_disabled
+    assert not decide(0, Outcome(410), 0.0, 0.0).delivered
 
 
 def test_chance_spreads_what_failed_together():

@@ -58,7 +58,8 @@ class World:
                 return
             after = decide(hook.failures, outcome, self.clock.now, 0.5)
             attempt = Attempt(made.id, made.matches, self.clock.now, outcome.status, outcome.sentence, 0.1)
-            queue.tried(Tried(hook.id, made.until, attempt, after.delivered, after.failures, after.due_at, after.error))
+            follows = (after.delivered, after.failures, after.due_at, after.error)
+            queue.tried([Tried(hook.id, made.until, attempt, *follows)])
 
     def wait(self, seconds: float) -> None:
         self.clock.now += seconds

@@ -8,6 +8,7 @@ from tests.store.batches import run
 from tidings.errors import InputError, QuotaExceeded, UnknownOwner, UnknownSubscription
 from tidings.store.accounts import Quotas
 from tidings.store.addresses import Newest
+from tidings.store.feeds import Visited
 from tidings.store.schema import ERA_BITS
 
 
@@ -131,3 +132,13 @@ def test_addresses_go_with_their_subscriptions(store, clock):
     clock.now += 40 * 86_400
     store.retain()
     assert store.database.rows("SELECT count(*) FROM address") == [(0,)]
+
+
+def test_a_feed_is_visited_soon_for_each_who_comes_and_not_again_for_who_follows_it(store, clock):
+    feed = store.add_feed("https://e.org/rss", "ann")
+    later = clock.now + 10_000
+    store.visited([Visited(feed, "https://e.org/rss", "ok", clock.now, later)])
+    store.add_feed("https://e.org/rss", "ann", "again")
+    assert next(store.feeds()).due_at == later
+    store.add_feed("https://e.org/rss", "bob")
+    assert next(store.feeds()).due_at == clock.now

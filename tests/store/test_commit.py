@@ -209,3 +209,20 @@ def test_of_all_parts_together_a_thousand_rejected_rows_are_kept(store):
     assert store.commit_parts("s", 0, [Found(posts([]), matches([]), bad)] * 3).rejected == 2_100
     assert store.ledger()[0].rejected == 2_100
     assert len(store.rejected(last=10_000)) == 1_000
+
+
+def test_what_strangers_wrote_is_sanitised_before_it_is_stored_whatever_way_it_came(store):
+    subscription = store.subscribe("tea")
+    hostile = {
+        "text": ["tea\x1b[31m \u202etime <b>"],
+        "title": ["a\u2028b"],
+        "author": ["ann\x07"],
+        "link": [" java\tscript:alert(1)"],
+        "tags": [["x\x00y", "\u2066z"]],
+        "time": ["today\x9b"],
+    }
+    table = posts(["one"], **hostile)
+    run(store, 0, table, [(subscription, 0)])
+    (match,) = store.matches(subscription)
+    assert (match.text, match.title, match.author) == ("tea [31m time <b>", "a\nb", "ann ")
+    assert (match.link, match.tags, match.time) == (None, ["x y", "z"], "today ")

@@ -120,7 +120,7 @@ def test_what_a_message_holds_is_fixed_until_it_is_delivered(store):
     run(store, 1, [3], [(tea, 0)])
     queue.fix([(hook.id, until + 1)])  # too late
     assert [match.post_id for match in queue.waiting(store.webhooks.get(hook.name), 10)] == [1, 2]
-    queue.tried(tried(hook, until, matches=2))
+    queue.tried([tried(hook, until, matches=2)])
     after = store.webhooks.get(hook.name)
     assert (after.cursor, after.pending, after.messages, after.matches) == (until, None, 1, 2)
     assert due(store) == [hook.id]  # for the third
@@ -132,13 +132,13 @@ def test_a_hook_that_failed_is_due_when_it_was_decided_and_one_given_up_never(st
     hook = store.webhooks.add(tea, URL)
     run(store, 0, [1], [(tea, 0)])
     store.webhook_queue.fix([(hook.id, 1)])
-    store.webhook_queue.tried(tried(hook, 1, delivered=False, due_at=clock.now + 5))
+    store.webhook_queue.tried([tried(hook, 1, delivered=False, due_at=clock.now + 5)])
     run(store, 1, [2], [(tea, 0)])
     assert due(store) == []
     assert store.webhooks.get(hook.name).state == "retrying"
     clock.now += 5
     assert due(store) == [hook.id]
-    store.webhook_queue.tried(tried(hook, 1, delivered=False))
+    store.webhook_queue.tried([tried(hook, 1, delivered=False)])
     assert store.webhooks.get(hook.name).state == "disabled"
     assert (due(store), store.webhook_queue.totals()) == ([], Totals(0, 0, 1, 0, 0))
     assert [one.error for one in store.webhook_queue.troubled(5)] == ["answered 500"]
@@ -160,7 +160,7 @@ def test_one_host_and_one_owner_get_no_more_than_their_share_and_trouble_comes_l
         )
     ]
     store.webhook_queue.fix([(hooks[0].id, 1)])
-    store.webhook_queue.tried(tried(hooks[0], 1, delivered=False, due_at=clock.now))
+    store.webhook_queue.tried([tried(hooks[0], 1, delivered=False, due_at=clock.now)])
     for share, expected in (
         (Share(9, 9, 9, 9), [2, 3, 4, 5, 6, 7, 1]),
         (Share(2, 9, 9, 9), [2, 4, 5, 6, 7, 1]),  # the third of ann's at a
@@ -202,7 +202,7 @@ def test_the_log_holds_the_last_attempts(store):
     assert [one.message for one in log] == [f"m{number}" for number in reversed(range(5, KEPT_ATTEMPTS + 5))]
     store.webhooks.remove(hook.name)
     store.webhooks.note(hook, log[0])  # an attempt that ended after that
-    store.webhook_queue.tried(tried(hook, 1))
+    store.webhook_queue.tried([tried(hook, 1)])
     with pytest.raises(UnknownWebhook):
         store.webhooks.log(hook.name)
 

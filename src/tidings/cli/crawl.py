@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from tidings.cli.allow import AllowOption
 from tidings.cli.duration import seconds
 from tidings.cli.master import check_master
 from tidings.cli.pipe import safe_json, say
@@ -52,12 +53,7 @@ def crawl(
         str, typer.Option("--between", metavar="TIME", help="Leave a host so much time between two requests.")
     ] = "1 s",
     at_once: Annotated[int, typer.Option("--at-once", min=1, max=100, help="Requests to one host at once.")] = 2,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow", metavar="NET", help="Also reach this network, as in 10.1.0.0/16, or loopback; may repeat."
-        ),
-    ] = None,
+    allow: AllowOption = None,
     user_agent: Annotated[
         str | None, typer.Option("--user-agent", metavar="TEXT", help="How to introduce ourselves to servers.")
     ] = None,
@@ -65,11 +61,21 @@ def crawl(
         int | None,
         typer.Option(min=1, max=1024, metavar="N", help="Share a round out over so many.", show_default="all cores"),
     ] = None,
+    latencies: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Round-trip times from sites to hosts (CSV: site, host, ms), to visit feeds from near. An executor's "
+            "site is TIDINGS_SITE in its environment.",
+            show_default=False,
+        ),
+    ] = None,
     master: Annotated[str | None, typer.Option(metavar="URL", help="The Spark master; default: this machine.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
 ) -> None:
     """Check, then crawl."""
     from tidings.crawl.crawler import Manners
+    from tidings.crawl.latency import read_latencies
     from tidings.crawl.polite import Politeness
     from tidings.crawl.schedule import Pace
     from tidings.outgoing.addresses import Allowed
@@ -88,10 +94,11 @@ def crawl(
         allow=Allowed.parse(allow or ()),
         user_agent=user_agent or USER_AGENT,
     )
+    near = None if latencies is None else read_latencies(latencies)
     place.open().close()
     from tidings.spark.run_crawl import CrawlRequest, run_crawl  # here: it brings Spark
 
-    request = CrawlRequest(place.where, inbox or place.folder / INBOX, manners, crawlers, master, once)
+    request = CrawlRequest(place.where, inbox or place.folder / INBOX, manners, crawlers, master, once, near)
     tally = run_crawl(request, lambda line: None if as_json else say(line))
     if as_json:
         print(safe_json(asdict(tally)))

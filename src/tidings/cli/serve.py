@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import signal
 import sys
 from contextlib import ExitStack
@@ -18,7 +19,7 @@ from tidings.cli.allow import AllowOption
 from tidings.cli.pipe import say
 from tidings.cli.screen import printable, screen
 from tidings.cli.state import DEFAULT_STATE, State, StateOption, WorkOption, state_at
-from tidings.errors import InputError
+from tidings.errors import InputError, StoreError
 
 if TYPE_CHECKING:
     from socket import socket
@@ -41,6 +42,7 @@ tidings serve --state news --bind 0.0.0.0:8080 --public-url https://tidings.exam
 
 tidings feeds add https://example.org/news.rss --state news [dim]# while it runs, or before[/]"""
 _FIRST_OWNER = "me"
+_OPEN_FILES = 8_192
 
 
 def serve(
@@ -49,9 +51,7 @@ def serve(
     bind: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen.")] = "127.0.0.1:8080",
     public_url: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL", help="The address others know it by; default: where it listens.", show_default=False
-        ),
+        typer.Option(metavar="URL", help="The address others know it by.", show_default="where it listens"),
     ] = None,
     inbox: Annotated[
         Path | None,
@@ -164,12 +164,20 @@ def _logged() -> None:
 def _run(service: Service, listener: socket, children: list[Child]) -> None:
     import uvloop
 
+    _allow_many_connections()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_until_told(service, listener, children))
 
 
+def _allow_many_connections() -> None:
+    """As many open files as the system lets us have: every reader that listens is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+
+
 async def _until_told(service: Service, listener: socket, children: list[Child]) -> None:
-    """Answer requests and keep the children going until SIGINT or SIGTERM."""
+    """Answer requests and keep the children going until SIGINT or SIGTERM; StoreError if the store is lost."""
     from tidings.web.server import answering
     from tidings.web.supervise import keep_going
 
@@ -180,5 +188,11 @@ async def _until_told(service: Service, listener: socket, children: list[Child])
         for child in children:
             group.create_task(keep_going(child, stop, lambda line: say(printable(line))))
         async with answering(service, listener):
-            await stop.wait()
+            lost = asyncio.create_task(service.pulse.fails.wait())
+            told = asyncio.create_task(stop.wait())
+            await asyncio.wait({lost, told}, return_when=asyncio.FIRST_COMPLETED)
+            stop.set()
+            lost.cancel()
             say("ending")
+    if service.pulse.fails.is_set():
+        raise StoreError("The store can no longer be read; see that it is there, then start again.")

@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from tidings.crawl.article import Article, Document, NotAFeed
 
-SECONDS = 10.0
+SECONDS = 5.0
 _MEMORY_BYTES = 1 << 30
 _LENGTH = struct.Struct("!I")
 _PIECE = 1 << 16

@@ -35,6 +35,7 @@ class Memory:
     last_modified: str = ""
     told_by: str = ""  # the address that gave the two
     document: str = ""  # a hash
+    ttl_s: float = 0.0  # how long the document asked to be left alone
     rhythm: Rhythm = field(default_factory=Rhythm)
 
     @classmethod
@@ -88,7 +89,7 @@ def digest(document: bytes) -> str:
 
 def same(asked: Asked, answer: Fetched, now: float, pace: Pace) -> Outcome:
     """Nothing changed."""
-    memory = _visited(asked.memory, answer, now, 0, 0.0, pace)
+    memory = _visited(asked.memory, answer, now, 0, pace)
     visited = _went_well(asked, answer, memory, now, pace, is_torn=False)
     return Outcome(visited, "unchanged" if answer.status == 304 else "same", wire_bytes=answer.wire_bytes)
 
@@ -98,8 +99,8 @@ def read(asked: Asked, answer: Fetched, document: Document, now: float, pace: Pa
     found = news(asked.known, document.articles, document.site, now)
     is_first = asked.memory.read_at is None
     rhythm = first_seen([one.published_at for one in document.articles], now) if is_first else asked.memory.rhythm
-    before = replace(asked.memory, rhythm=replace(rhythm, window=len(document.articles)))
-    memory = _visited(before, answer, now, 0 if is_first else len(found.new), document.ttl_s, pace)
+    before = replace(asked.memory, rhythm=replace(rhythm, window=len(document.articles)), ttl_s=document.ttl_s)
+    memory = _visited(before, answer, now, 0 if is_first else len(found.new), pace)
     visited = replace(
         _went_well(asked, answer, memory, now, pace, found.is_torn),
         title=document.title,
@@ -138,12 +139,12 @@ def why(status: int) -> str:
     return known.get(status, f"the server answered with status {status}")
 
 
-def _visited(before: Memory, answer: Fetched, now: float, new: int, ttl_s: float, pace: Pace) -> Memory:
+def _visited(before: Memory, answer: Fetched, now: float, new: int, pace: Pace) -> Memory:
     """The memory after a visit that went well."""
     since_s = 0.0 if before.read_at is None else max(0.0, now - before.read_at)
     fresh_s = freshness_s(answer.header("Cache-Control"), answer.header("Expires"), answer.header("Date"))
-    asked_for_s = max(ttl_s if answer.status == 200 and ttl_s else 0.0, fresh_s)
-    rhythm = replace(observed(before.rhythm, new, since_s, pace), failures=0, asked_for_s=asked_for_s)
+    seen = observed(before.rhythm, new, since_s, pace)
+    rhythm = replace(seen, failures=0, asked_for_s=max(before.ttl_s, fresh_s))
     memory = replace(before, visits=before.visits + 1, checked_at=now, read_at=now, rhythm=rhythm)
     if answer.status == 304:
         return memory

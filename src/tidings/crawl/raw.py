@@ -12,8 +12,8 @@ from urllib.parse import urljoin
 from tidings.crawl.article import MAX_ID, MAX_NAME, MAX_TAG, MAX_TAGS, MAX_TEXT, MAX_TITLE, Article
 from tidings.receive.sanitise import clean_link, clean_text, text_of_html
 
+_WHOLE = ("https://", "http://")
 _MARKUP = re.compile(r"[<&]")
-_BLANKS = re.compile(r"\s+")
 _MAIL = re.compile(r"\S+@\S+ \((.+)\)")  # how RSS writes authors: mail (name)
 _ZERO_YEAR = re.compile(r"(?:^|\s)0\d{3}(?=[\s-])")  # how some write that there is no date; to Python it is 2000 or so
 _EARLIEST, _LATEST = 0.0, 4_102_444_800.0  # 1970 to 2100: other dates are mistakes
@@ -57,15 +57,16 @@ def plain(text: str, longest: int, is_html: bool) -> str:
 
 def one_line(text: str, longest: int, is_html: bool) -> str:
     """Plain text on one line."""
-    return _BLANKS.sub(" ", plain(text, longest, is_html)).strip()
+    return " ".join(plain(text, longest, is_html).split())
 
 
 def web_link(link: str, base: str) -> str:
     """Where a link written in a document at `base` leads; empty if not to the web."""
-    if not link.strip():
+    bare = link.strip()
+    if not bare:
         return ""
     try:
-        return clean_link(urljoin(base, link.strip())) or ""
+        return clean_link(bare if bare.startswith(_WHOLE) else urljoin(base, bare)) or ""
     except ValueError:
         return ""
 

@@ -6,6 +6,7 @@ It reads what it is sure of and leaves everything else (None) to the lenient rea
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
@@ -47,7 +48,8 @@ def _is_plain(document: bytes, charset: str) -> bool:
     """UTF-8 by all accounts, and without a DTD that could declare entities."""
     declared = _DECLARED.match(document)
     told = {found.lower() for found in (declared[1] if declared else b"", charset.encode()) if found}
-    return told <= _NATIVE and document[:1] == b"<" and b"<!ENTITY" not in document and b"<!DOCTYPE" not in document
+    is_utf8 = told <= _NATIVE and document[:1] == b"<" and b"\x00" not in document[:4]
+    return is_utf8 and b"<!ENTITY" not in document and b"<!DOCTYPE" not in document
 
 
 def _text(element: Element | None) -> str:
@@ -78,19 +80,24 @@ def _rss(channel: Element, items: list[Element], ns: str, url: str) -> Document:
 
 
 def _item(item: Element, ns: str) -> Raw:
-    guid = item.find(f"{ns}guid")
-    permalink = _text(guid).strip() if guid is not None and guid.get("isPermaLink", "true").lower() == "true" else ""
+    told = defaultdict[str, list[Element]](list)
+    for child in item:
+        told[child.tag].append(child)
+
+    def first(*names: str) -> str:
+        return next((text for name in names for one in told.get(name, ()) if (text := _text(one).strip())), "")
+
+    guid = first(f"{ns}guid")
+    is_link = "://" in guid and told[f"{ns}guid"][0].get("isPermaLink", "true").lower() == "true"
     return Raw(
-        guid=_text(guid).strip() or item.get(f"{_RDF}about", ""),
-        link=_first(item, f"{ns}link") or _atom_link(item) or (permalink if "://" in permalink else ""),
-        title=_first(item, f"{ns}title", f"{_DC}title", f"{_MEDIA}title"),
-        text=_first(item, f"{_CONTENT}encoded", f"{ns}description", f"{_DC}description", f"{_ITUNES}summary")
+        guid=guid or item.get(f"{_RDF}about", ""),
+        link=first(f"{ns}link") or _atom_link(item) or (guid if is_link else ""),
+        title=first(f"{ns}title", f"{_DC}title", f"{_MEDIA}title"),
+        text=first(f"{_CONTENT}encoded", f"{ns}description", f"{_DC}description", f"{_ITUNES}summary")
         or _first(item, f".//{_MEDIA}description"),
-        author=_first(item, f"{_DC}creator", f"{ns}author", f"{_ITUNES}author", f"{_ATOM}author/{_ATOM}name"),
-        published=_first(
-            item, f"{ns}pubDate", f"{_DC}date", f"{_DCTERMS}created", f"{_ATOM}published", f"{_ATOM}updated"
-        ),
-        tags=[_text(one) for name in (f"{ns}category", f"{_DC}subject") for one in item.iterfind(name)],
+        author=first(f"{_DC}creator", f"{ns}author", f"{_ITUNES}author") or _first(item, f"{_ATOM}author/{_ATOM}name"),
+        published=first(f"{ns}pubDate", f"{_DC}date", f"{_DCTERMS}created", f"{_ATOM}published", f"{_ATOM}updated"),
+        tags=[_text(one) for name in (f"{ns}category", f"{_DC}subject") for one in told.get(name, ())],
     )
 
 

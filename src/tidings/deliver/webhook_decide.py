@@ -48,10 +48,6 @@ class Next:
     due_at: float | None
     error: str
 
-    @property
-    def is_disabled(self) -> bool:
-        return not self.delivered and self.due_at is None
-
 
 def decide(failures: int, outcome: Outcome, now: float, chance: float) -> Next:
     """What follows when a message that failed so often before has this outcome; `chance` lies in 0…1."""

@@ -39,11 +39,11 @@ class Limits:
     a_host: int = 8
     a_pair: int = 4
     timeout_s: float = TIMEOUT_S
-    poll_s: float = 0.5
+    poll_s: float = 0.2
 
 
 class Room:
-    """Counts what is on its way, and says for which hooks there is room. Of one thread."""
+    """Counts what is on its way, and says for which hooks there is room."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -52,10 +52,6 @@ class Room:
 
     def __len__(self) -> int:
         return len(self._hooks)
-
-    def hooks(self) -> frozenset[int]:
-        """Those that have something on its way."""
-        return frozenset(self._hooks)
 
     @property
     def share(self) -> Share:
@@ -104,26 +100,27 @@ class Sender:
         self._tell, self._clock, self._chance = tell, clock, Random(seed)
         self._room = Room(limits)
         self._tidied_at = 0.0
+        self._sending: dict[asyncio.Task[Tried], Webhook] = {}
         self._stir = asyncio.Event()  # something ended, so something else may begin
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set; an error of the store ends it."""
-        limits, tasks = self._limits, set[asyncio.Task[None]]()
+        limits = self._limits
         async with sending_session(self._allow, limits.timeout_s, limits.at_once) as session:
             try:
                 while not stop.is_set():
                     self._stir.clear()
                     for hook, next_message in await self._begin():
-                        tasks.add(asyncio.create_task(self._send(session, hook, next_message)))
+                        self._send(session, hook, next_message)
                     await self._pause(stop)
-                    for task in [task for task in tasks if task.done()]:
-                        tasks.discard(task)
-                        task.result()
-                await _settled(tasks, _GRACE_S)
+                    await self._note()
+                if self._sending:
+                    await asyncio.wait(self._sending, timeout=_GRACE_S)
+                    await self._note()
             finally:
-                for task in tasks:
+                for task in self._sending:
                     task.cancel()
-                await _settled(tasks, None)
+                await asyncio.gather(*self._sending, return_exceptions=True)
 
     async def _pause(self, stop: asyncio.Event) -> None:
         """Until something ended, or it is time to look for new matches."""
@@ -136,9 +133,8 @@ class Sender:
 
     async def _begin(self) -> list[tuple[Webhook, Message]]:
         """The hooks there is work and room for, each with its message, which is fixed from then on."""
-        before = self._room.hooks()  # of these, what the store says now may be over when we read it
         due = await asyncio.to_thread(self._due)
-        chosen = [hook for hook in due if hook.id not in before and self._room.take(hook)]
+        chosen = [hook for hook in due if self._room.take(hook)]
         found = await asyncio.to_thread(self._messages, chosen)
         for hook in chosen:
             if hook.id not in found:
@@ -165,23 +161,29 @@ class Sender:
         self._queue.fix((hook.id, found[hook.id].until) for hook in hooks if hook.id in found and hook.pending is None)
         return found
 
-    async def _send(self, session: aiohttp.ClientSession, hook: Webhook, sent: Message) -> None:
-        try:
-            began = self._clock()
-            outcome = await post(session, hook, sent, self._clock)
-            ended = self._clock()
-            after = decide(hook.failures, outcome, ended, self._chance.random())
-            attempt = Attempt(sent.id, sent.matches, began, outcome.status, outcome.sentence, ended - began)
-            tried = Tried(hook.id, sent.until, attempt, after.delivered, after.failures, after.due_at, after.error)
-            await asyncio.to_thread(self._queue.tried, tried)
-            if after.is_disabled:
-                self._tell(f"webhook {hook.name} of subscription {hook.subscription} is disabled: {after.error}")
-        finally:
+    def _send(self, session: aiohttp.ClientSession, hook: Webhook, sent: Message) -> None:
+        """Have it sent."""
+        task = asyncio.create_task(self._attempt(session, hook, sent))
+        task.add_done_callback(lambda _: self._stir.set())
+        self._sending[task] = hook
+
+    async def _attempt(self, session: aiohttp.ClientSession, hook: Webhook, sent: Message) -> Tried:
+        """Send it, and what follows from how that went."""
+        began = self._clock()
+        outcome = await post(session, hook, sent, self._clock)
+        ended = self._clock()
+        after = decide(hook.failures, outcome, ended, self._chance.random())
+        attempt = Attempt(sent.id, sent.matches, began, outcome.status, outcome.sentence, ended - began)
+        return Tried(hook.id, sent.until, attempt, after.delivered, after.failures, after.due_at, after.error)
+
+    async def _note(self) -> None:
+        """Store what became of those that have ended; from then on their hooks may go on."""
+        ended = {task: hook for task, hook in self._sending.items() if task.done()}
+        if ended:
+            await asyncio.to_thread(self._queue.tried, [task.result() for task in ended])
+        for task, hook in ended.items():
+            del self._sending[task]
             self._room.leave(hook)
-            self._stir.set()
-
-
-async def _settled(tasks: set[asyncio.Task[None]], timeout_s: float | None) -> None:
-    """Wait for them, so long at most."""
-    if tasks:
-        await asyncio.wait(tasks, timeout=timeout_s)
+            tried = task.result()
+            if tried.gives_up:
+                self._tell(f"webhook {hook.name} of subscription {hook.subscription} is disabled: {tried.error}")

@@ -42,13 +42,17 @@ def number(value: float) -> str:
 
 def bars(parts: dict[str, Any]) -> list[Bar]:
     """The bars of whatever parts were run."""
-    spine = list(_of_spine(parts["spine"])) if "spine" in parts else []
-    kernels = list(_of_kernels(parts["kernels"])) if "kernels" in parts else []
-    stream = list(_of_stream(parts["stream"])) if "stream" in parts else []
-    plans = list(_of_plans(parts["plans"])) if "plans" in parts else []
-    tags = list(_of_correlations(parts["correlations"])) if "correlations" in parts else []
-    serve = list(_of_serve(parts["serve"])) if "serve" in parts else []
-    return spine + kernels + plans + tags + stream + serve + (list(_of_soak(parts["soak"])) if "soak" in parts else [])
+    known = {
+        "spine": _of_spine,
+        "kernels": _of_kernels,
+        "plans": _of_plans,
+        "correlations": _of_correlations,
+        "stream": _of_stream,
+        "serve": _of_serve,
+        "crawl": _of_crawl,
+        "soak": _of_soak,
+    }
+    return [bar for part, judge in known.items() if part in parts for bar in judge(parts[part])]
 
 
 def _of_spine(spine: dict[str, Any]) -> Iterator[Bar]:
@@ -124,6 +128,14 @@ def _of_serve(serve: dict[str, Any]) -> Iterator[Bar]:
     yield Bar(f"serving: answers/s to a reader of {serve['feeds']:,} feeds", serve["answers_per_second"], 2_000)
     yield Bar("serving: polls without news that are answered so", serve["not_modified_share"], 1)
     yield Bar("serving: writes to the store by polls", float(serve["wrote"]), 0, at_least=False)
+
+
+def _of_crawl(crawl: dict[str, Any]) -> Iterator[Bar]:
+    history, rate = crawl["history"], crawl["rate"]
+    yield Bar("crawl: bandwidth saved on the real history", history["saved"], 0.99, aim=0.998)
+    yield Bar("crawl: articles missed in it", float(history["missed"]), 0, at_least=False)
+    for turn in ("new", "unchanged"):
+        yield Bar(f"crawl: feeds/s, {rate['feeds']:,} {turn} ones", rate[turn]["feeds_per_second"], 300)
 
 
 def _of_soak(soak: dict[str, Any]) -> Iterator[Bar]:

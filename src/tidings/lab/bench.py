@@ -1,8 +1,8 @@
 """``python -m tidings.lab.bench``: run the benchmarks, keep the raw results, draw them.
 
 Parts: `spine` (the contenders on Spark), `kernels` (one core), `growth` (1 K to 10 M subscriptions), `plans`,
-`correlations` (tags), `stream`, `serve` (feeds polled over HTTP), and, only when asked for, `soak` (the stream for an
-hour while subscriptions come and go).
+`correlations` (tags), `stream`, `serve` (feeds polled over HTTP), `crawl` (feeds visited), and, only when asked for,
+`soak` (the stream for an hour while subscriptions come and go).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tidings.lab.bars import bars
 from tidings.lab.datasets import REPOSITORY, Posts, Subscriptions, benchmark_subscriptions, load_posts
 from tidings.lab.draw import NumberedPosts
 
-PARTS = ("spine", "kernels", "growth", "plans", "correlations", "stream", "serve", "soak")
+PARTS = ("spine", "kernels", "growth", "plans", "correlations", "stream", "serve", "crawl", "soak")
 UNASKED = PARTS[:-1]
 CONTENDERS = ("floor", "tidings-replicated", "tidings-partitioned", "spark-sql", "trie", "polars", "duckdb")
 SEED = 2026
@@ -77,6 +77,8 @@ def _run(part: str, posts: Posts, subscriptions: Subscriptions, options: argpars
         return _stream(posts, options)
     if part == "serve":
         return _serve(posts, options)
+    if part == "crawl":
+        return _crawl(options)
     if part == "soak":
         return _soak(posts, options)
     sizes_to_grow = growth.SIZES[:3] if options.quick else growth.SIZES
@@ -118,6 +120,14 @@ def _serve(posts: Posts, options: argparse.Namespace) -> dict[str, Any]:
     from tidings.lab.serving import QUICK, Load, measure_serving
 
     return measure_serving(posts, QUICK if options.quick else Load(), SEED, _say)
+
+
+def _crawl(options: argparse.Namespace) -> dict[str, Any]:
+    from tidings.lab.crawling import measure_crawling
+
+    measured = measure_crawling(SEED, options.quick, _say)
+    _stop_spark()
+    return measured
 
 
 def _soak(posts: Posts, options: argparse.Namespace) -> dict[str, Any]:

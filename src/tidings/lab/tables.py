@@ -27,6 +27,7 @@ def write_page(results: Path, docs: Path) -> Path:
         "plans": _plans,
         "stream": _stream,
         "serve": _serve,
+        "crawl": _crawl,
         "soak": _soak,
     }
     lines = [_HEAD]
@@ -196,6 +197,29 @@ def _serve(run: record.Record) -> Iterator[str]:
     ]
     yield from table(("round", "answers/s", "answers"), rows)
     yield from _verdicts(run, ("serving",))
+
+
+def _crawl(run: record.Record) -> Iterator[str]:
+    history, rate = run["parts"]["crawl"]["history"], run["parts"]["crawl"]["rate"]
+    yield "## Crawling"
+    ours, all_mb, packed_mb = (
+        history[name] / 1e6 for name in ("in_bytes", "everything_bytes", "everything_compressed_bytes")
+    )
+    yield (
+        f"The history of feeds ({history['source']}) on a local server, visited when our schedule says so: "
+        f"{history['visits']:,} visits where there had been {history['looks']:,}, {ours:.1f} MB of answers where "
+        f"fetching every document takes {all_mb:,.0f} MB ({packed_mb:,.0f} MB compressed; "
+        f"{history['saved_of_compressed']:.1%} less than that). An article is found "
+        f"{history['median_delay_s'] / 60:.0f} minutes after it was there, in the middle."
+    )
+    yield ""
+    rows = [
+        (turn, f"{one['feeds_per_second']:,.0f}", f"{one['articles']:,}")
+        for turn, one in ((turn, rate[turn]) for turn in ("new", "unchanged"))
+    ]
+    hosts = f"{rate['feeds']:,} local feeds on {rate['hosts']:,} hosts"
+    yield from table((hosts, "feeds/s", "new articles"), rows)
+    yield from _verdicts(run, ("crawl",))
 
 
 def _soak(run: record.Record) -> Iterator[str]:

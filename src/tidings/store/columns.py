@@ -1,4 +1,4 @@
-"""Arrow columns as the store keeps them: valid text without NUL, ids with their kind, times and tags as text."""
+"""Arrow columns as the store keeps them: sanitised text and links, ids with their kind, times and tags as text."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidings.errors import InputError
+from tidings.receive.sanitise import clean_text
+from tidings.receive.sanitise_columns import clean_links, clean_texts
 
 TEXT_ID, WHOLE_ID = 0, 1
 MAX_ID_BYTES = 1_024  # PostgreSQL indexes no more than 2,700
 MAX_EXCERPT = 200
 MAX_REJECTED_A_BATCH = 1_000
-_TEXTS = ("text", "author", "lang", "title", "link")
+_TEXTS = ("text", "author", "lang", "title")
 _REJECTED = {"source": pa.string(), "source_row": pa.int64(), "reason": pa.string(), "excerpt": pa.string()}
 
 
@@ -59,7 +61,9 @@ def _has_nul(chunk: pa.Array) -> bool:
 def post_columns(posts: pa.Table) -> pa.Table:
     """The posts in the columns of the table `post`, without number and refs. Columns it does not know are left out."""
     made = {"id": clean(posts["id"])}
-    made |= {name: clean(posts[name]) for name in _TEXTS if name in posts.column_names}
+    made |= {name: clean_texts(clean(posts[name])) for name in _TEXTS if name in posts.column_names}
+    if "link" in posts.column_names:
+        made["link"] = clean_links(clean(posts["link"]))
     if "time" in posts.column_names:
         made["time"] = times(posts["time"])
     for name in ("lat", "lon"):
@@ -75,7 +79,7 @@ def post_columns(posts: pa.Table) -> pa.Table:
 def times(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Times as ISO 8601 in UTC; what came as text or a number stays as it was written."""
     if not pa.types.is_timestamp(column.type):
-        return clean(column)
+        return clean_texts(clean(column))
     naive = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.timestamp("us"))
     return pc.binary_join_element_wise(pc.binary_replace_slice(naive.cast(pa.string()), 10, 11, "T"), "Z", "")
 
@@ -91,11 +95,14 @@ def tags(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _tags(value: list[str | None] | str | None) -> str | None:
     listed = [value] if isinstance(value, str) else value
-    return json.dumps([tag for tag in listed if tag], ensure_ascii=False) if listed else None
+    return json.dumps([clean_text(tag) for tag in listed if tag], ensure_ascii=False) if listed else None
 
 
 def rejected_columns(rejected: pa.Table) -> pa.Table:
-    """The first rows of `source`, `source_row`, `reason`, `excerpt`, shortened; columns that are missing are null."""
+    """The first rows of `source`, `source_row`, `reason`, `excerpt`, shortened; columns that are missing are null.
+
+    An excerpt shows what came, for who has to find out. It goes to `tidings status` only, which makes it harmless.
+    """
     head = rejected.slice(0, MAX_REJECTED_A_BATCH)
     made = {}
     for name, kind in _REJECTED.items():

@@ -85,6 +85,9 @@ def add(db: Database, url: str, owner: str, title: str, now: float) -> int:
             sql = "INSERT INTO feed (id, url, title, site, state, added_at, due_at, error, articles, visit) "
             db.run(sql + "VALUES (?, ?, '', '', 'new', ?, ?, '', 0, '{}')", feed, address, now, now)
         db.run("UPDATE feed SET state = 'new', due_at = ? WHERE id = ? AND state = 'gone'", now, feed)
+        mine = "SELECT 1 FROM feed_owner o WHERE o.feed = feed.id AND o.owner = ?"  # visited soon for each who comes:
+        sql = f"UPDATE feed SET due_at = ? WHERE id = ? AND due_at > ? AND NOT EXISTS ({mine})"
+        db.run(sql, now, feed, now, owner)  # waiting longer than for a new feed would tell that others follow it
         db.run(
             "INSERT INTO feed_owner (feed, owner, title, added_at) VALUES (?, ?, ?, ?) "
             "ON CONFLICT (feed, owner) DO UPDATE SET title = excluded.title WHERE excluded.title <> ''",

@@ -10,21 +10,24 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from tidings.store import read
 from tidings.store.database import Database
 from tidings.store.records import StoredMatch
 from tidings.store.webhooks import COLUMNS, LIVE, Attempt, Webhook, forget, log, webhook
 
-_WAKE = """UPDATE webhook SET due_at = ? WHERE due_at IS NULL AND enabled = 1 AND EXISTS (SELECT 1 FROM match m
-    WHERE m.era IN ({}) AND m.subscription = webhook.subscription AND m.cursor > ?)"""
+_ASLEEP = """SELECT w.id FROM webhook w WHERE w.due_at IS NULL AND w.enabled = 1 AND EXISTS (SELECT 1 FROM match m
+    WHERE m.era IN ({}) AND m.subscription = w.subscription AND m.cursor > ?)"""
+_WAKE = "UPDATE webhook SET due_at = ? WHERE due_at IS NULL AND id IN (SELECT a FROM {})"
 # Of one host, owners take turns; what is beyond a bound hides nothing that is within.
-_DUE = f"""SELECT {COLUMNS} FROM (SELECT w.*,
-        row_number() OVER (PARTITION BY w.host ORDER BY w.of_pair, w.due_at, w.id) AS of_host,
-        row_number() OVER (PARTITION BY w.owner ORDER BY w.due_at, w.id) AS of_owner
-    FROM (SELECT w.*, row_number() OVER (PARTITION BY w.host, w.owner ORDER BY w.due_at, w.id) AS of_pair
-        FROM {LIVE} WHERE w.enabled = 1 AND w.due_at <= ?) AS w WHERE w.of_pair <= ?) AS w
-    WHERE w.of_host <= ? AND w.of_owner <= ?
-    ORDER BY CASE WHEN w.failures > 0 THEN 1 ELSE 0 END, w.due_at, w.id LIMIT ?"""
+_DUE = f"""SELECT {COLUMNS} FROM (SELECT d.id, d.due_at, d.failing,
+        row_number() OVER (PARTITION BY d.host ORDER BY d.of_pair, d.due_at, d.id) AS of_host,
+        row_number() OVER (PARTITION BY d.owner ORDER BY d.due_at, d.id) AS of_owner
+    FROM (SELECT w.id, w.owner, w.host, w.due_at, CASE WHEN w.failures > 0 THEN 1 ELSE 0 END AS failing,
+            row_number() OVER (PARTITION BY w.host, w.owner ORDER BY w.due_at, w.id) AS of_pair
+        FROM {LIVE} WHERE w.enabled = 1 AND w.due_at <= ?) AS d WHERE d.of_pair <= ?) AS d
+    JOIN webhook w ON w.id = d.id WHERE d.of_host <= ? AND d.of_owner <= ? ORDER BY d.failing, d.due_at, d.id LIMIT ?"""
 _DELIVERED = """UPDATE webhook SET cursor = pending, pending = NULL, failures = 0, error = '', due_at = ?,
     messages = messages + 1, matches = matches + ?, delivered_at = ? WHERE id = ? AND pending = ?"""
 _FAILED = "UPDATE webhook SET failures = ?, error = ?, due_at = ?, enabled = ? WHERE id = ? AND pending = ?"
@@ -57,6 +60,10 @@ class Tried:
     due_at: float | None
     error: str
 
+    @property
+    def gives_up(self) -> bool:
+        return not self.delivered and self.due_at is None
+
 
 class Totals(NamedTuple):
     """All webhooks together: how many are in which state, and what they delivered."""
@@ -76,13 +83,14 @@ class WebhookQueue:
 
     def wake(self) -> int:
         """Make those due that have new matches; how many. Quick where no match came since the last time."""
-        if self._told() == read.last_number(self._db):
+        told, last = self._told(), read.last_number(self._db)
+        if told == last:
             return 0
-        with self._db.write():
-            told = self._told()
-            groups = [", ".join(map(str, eras)) for eras in read.era_groups(self._db, told)]
-            woken = sum(self._db.run(_WAKE.format(eras), self._now(), told) for eras in groups)
-            last = read.last_number(self._db)
+        groups = [", ".join(map(str, eras)) for eras in read.era_groups(self._db, told)]
+        asleep = [int(row[0]) for eras in groups for row in self._db.rows(_ASLEEP.format(eras), told)]
+        given = self._db.pairs(np.array(asleep, np.int64), np.zeros(len(asleep), np.int64))
+        with self._db.write():  # short: who looks takes its time, and a stream may wait to commit
+            woken = self._db.run(_WAKE.format(given.sql), self._now(), *given.parameters)
             self._db.run("UPDATE counter SET value = ? WHERE name = 'webhooks told'", last)
         return woken
 
@@ -112,15 +120,15 @@ class WebhookQueue:
             sql = "UPDATE webhook SET pending = NULL, failures = 0, due_at = ? WHERE id = ? AND cursor = ?"
             self._db.run(sql, self._due_after(hook.subscription, hook.cursor), hook.id, hook.cursor)
 
-    def tried(self, one: Tried) -> None:
-        """Store what became of a message. Nothing, if the hook was removed meanwhile."""
+    def tried(self, many: Iterable[Tried]) -> None:
+        """Store what became of messages, all at once. Nothing of those whose hooks were removed meanwhile."""
         with self._db.write():
-            if one.delivered:
-                self._delivered(one)
-            else:
-                enabled = int(one.due_at is not None)
-                self._db.run(_FAILED, one.failures, one.error, one.due_at, enabled, one.webhook, one.until)
-            log(self._db, one.webhook, one.attempt)
+            for one in many:
+                self._delivered(one) if one.delivered else self._failed(one)
+                log(self._db, one.webhook, one.attempt)
+
+    def _failed(self, one: Tried) -> None:
+        self._db.run(_FAILED, one.failures, one.error, one.due_at, int(not one.gives_up), one.webhook, one.until)
 
     def _delivered(self, one: Tried) -> None:
         for (subscription,) in self._db.rows("SELECT subscription FROM webhook WHERE id = ?", one.webhook):

@@ -6,7 +6,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
 from tidings import __version__
-from tidings.web import feeds, live, page, posts, reading, shapes, subscriptions, webhooks
+from tidings.web import feeds, live, opml, page, posts, reading, shapes, subscriptions, webhooks
 from tidings.web.edge import Edge
 from tidings.web.problems import answer_problems, documented
 from tidings.web.service import Here, Owner, Service
@@ -34,8 +34,17 @@ def described(service: Service) -> FastAPI:
     """The app without its edge, which knows its own description."""
     app = FastAPI(title="Tidings", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None)
     app.state.service = service
-    rooms = (subscriptions, posts, feeds, webhooks, live, reading, page)
-    for router in (_me, *(room.router for room in rooms)):
+    rooms = (
+        reading,
+        subscriptions,
+        posts,
+        feeds,
+        opml,
+        webhooks,
+        live,
+        page,
+    )  # what is asked for most is looked at first
+    for router in (*(room.router for room in rooms), _me):
         app.include_router(router)
     answer_problems(app)
     return app

@@ -26,19 +26,19 @@ router = APIRouter(prefix="/api", tags=["feeds"], responses=documented(401))
 def follow(wanted: shapes.NewFeed, owner: Owner, here: Here) -> shapes.Feed:
     """Follow a feed: its articles become posts. Following it again only changes what you call it."""
     number = add(here, owner, wanted.url, wanted.title)
-    return next(_shown(here, owner, feed) for feed in here.writing.feeds(owner) if feed.id == number)
+    return next(shown(here, owner, feed) for feed in here.writing.feeds(owner) if feed.id == number)
 
 
 @router.get("/feeds")
 def feeds(owner: Owner, here: Here) -> shapes.Feeds:
     """The feeds you follow, and how they are."""
-    return shapes.Feeds(feeds=[_shown(here, owner, feed) for feed in here.reading.feeds(owner)])
+    return shapes.Feeds(feeds=[shown(here, owner, feed) for feed in here.reading.feeds(owner)])
 
 
 @router.get("/feeds/{id}", responses=documented(404, 422))
 def feed(id: _Id, owner: Owner, here: Here) -> shapes.Feed:
     """How one of them is."""
-    return _shown(here, owner, _found(here, owner, id))
+    return shown(here, owner, _found(here, owner, id))
 
 
 @router.delete("/feeds/{id}", status_code=204, responses=documented(404, 422))
@@ -49,14 +49,26 @@ def unfollow(id: _Id, owner: Owner, here: Here) -> None:
 
 def add(here: Service, owner: str, url: str, title: str) -> int:
     """Add it within the owner's quota; its number."""
-    limit = here.reading.accounts.account(owner).quotas.feeds
     with here.adding_feeds:
-        before = {feed.id for feed in here.writing.feeds(owner)}
-        number = here.writing.add_feed(url, owner, title)
-        if number in before or len(before) < limit:
-            return number
-        here.writing.remove_feed(number, owner)
-    raise QuotaExceeded(f"You may follow {limit:,} feeds and follow them all; remove one first.")
+        return Adding(here, owner).add(url, title)
+
+
+class Adding:
+    """Adding feeds one after the other while nobody else does (`adding_feeds` is held); they are counted once."""
+
+    def __init__(self, here: Service, owner: str) -> None:
+        self._store, self._owner = here.writing, owner
+        self._limit = here.reading.accounts.account(owner).quotas.feeds
+        self._followed = {feed.id for feed in here.writing.feeds(owner)}
+
+    def add(self, url: str, title: str) -> int:
+        """Its number; QuotaExceeded beyond the quota, unless it is followed already."""
+        number = self._store.add_feed(url, self._owner, title)
+        if number not in self._followed and len(self._followed) >= self._limit:
+            self._store.remove_feed(number, self._owner)
+            raise QuotaExceeded(f"You may follow {self._limit:,} feeds and follow them all; remove one first.")
+        self._followed.add(number)
+        return number
 
 
 def _found(here: Service, owner: str, identity: str) -> Feed:
@@ -67,7 +79,8 @@ def _found(here: Service, owner: str, identity: str) -> Feed:
     raise missing("feed")
 
 
-def _shown(here: Service, owner: str, feed: Feed) -> shapes.Feed:
+def shown(here: Service, owner: str, feed: Feed) -> shapes.Feed:
+    """As its owner sees it."""
     is_known = feed.checked_at is not None and feed.checked_at >= feed.added_at
     return shapes.Feed(
         id=here.reading.accounts.disguised(owner, feed.id),

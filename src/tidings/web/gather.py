@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from tidings.web.history import History
 
 _LOOK_S = 0.2  # a file stays there for a batch at least
 _SAVE_S = 60.0
+_REST = 10  # times what a look took: an inbox that nobody empties may grow large
 _SUFFIX = ".jsonl"
 
 
@@ -32,15 +34,17 @@ def gathered(inbox: Path, history: History) -> Iterator[None]:
 
 def _gather(inbox: Path, history: History, known: set[str], stop: threading.Event) -> None:
     history.load()
-    rounds = 0
-    while not stop.wait(_LOOK_S):
+    saved_at, wait_s = time.monotonic(), _LOOK_S
+    while not stop.wait(wait_s):
+        began = time.monotonic()
         present = _names(inbox)
         for name in sorted(present - known):
             _take(inbox / name, history)
         known = present
-        rounds += 1
-        if rounds % round(_SAVE_S / _LOOK_S) == 0:
+        if began - saved_at > _SAVE_S:
             history.save()
+            saved_at = began
+        wait_s = max(_LOOK_S, _REST * (time.monotonic() - began))
 
 
 def _take(file: Path, history: History) -> None:

@@ -21,7 +21,7 @@ from tidings.web.shapes import Identity
 
 _PAGE = 100
 _PATIENCE_S = 15.0  # then it is looked whether the reader may still listen
-_AT_ONCE = 20  # live readers of one subscription
+_AT_ONCE, _ALTOGETHER = 20, 2_000  # live readers of one subscription, and of all
 _RETRY_MS = 2_000
 _CURSOR = re.compile("[0-9]{1,18}")
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Robots-Tag": "noindex"}
@@ -76,6 +76,8 @@ def _events(
 ) -> EventSourceResponse:
     if here.listening[subscription] >= _AT_ONCE:
         raise Refused(429, f"{_AT_ONCE} readers listen to this subscription already; close one first.")
+    if here.listening.total() >= _ALTOGETHER:
+        raise Refused(429, "As many readers listen as this server can take; poll the feed instead, or try again later.")
     events = _follow(here, subscription, _cursor(last_event_id), last, is_allowed)
     return EventSourceResponse(_counted(here, events, subscription), headers=_HEADERS, ping=_PATIENCE_S)
 

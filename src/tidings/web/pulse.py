@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -13,12 +14,16 @@ _LOG = logging.getLogger("tidings.web")
 
 
 class Pulse:
-    """Wakes whoever waits when a number (the store's last) has changed."""
+    """Wakes whoever waits when a number (the store's last) has changed; `fails` once it could not be read for long.
 
-    def __init__(self, number: Callable[[], int], every_s: float = 0.3) -> None:
-        self._number, self._every_s = number, every_s
+    A connection to PostgreSQL that is lost stays lost: who serves then ends, to be started anew.
+    """
+
+    def __init__(self, number: Callable[[], int], every_s: float = 0.3, patience_s: float = 30.0) -> None:
+        self._number, self._every_s, self._patience_s = number, every_s, patience_s
         self._changed = asyncio.Event()
         self.beats = 0
+        self.fails = asyncio.Event()
         self.is_over = False
 
     async def beyond(self, beats: int, patience_s: float) -> None:
@@ -50,13 +55,16 @@ class Pulse:
                 await task
 
     async def _beat(self) -> None:
-        last = -1
+        last, well_at = -1, time.monotonic()
         while True:
             try:
                 number = await asyncio.to_thread(self._number)
+                well_at = time.monotonic()
             except TidingsError as error:
-                _LOG.error("the store cannot be read: %s", error)
                 number = last
+                if time.monotonic() - well_at > self._patience_s and not self.fails.is_set():
+                    _LOG.error("the store cannot be read: %s", error)
+                    self.fails.set()
             if number != last:
                 last = number
                 self._wake()

@@ -169,6 +169,7 @@ function copier(kind, address) {
   const names = { rss: "RSS", atom: "Atom", json: "JSON Feed" };
   const button = make("button", { type: "button", className: "quiet", textContent: `Copy ${names[kind]} address`, title: address });
   button.addEventListener("click", reported(async () => {
+    if (!navigator.clipboard) return prompt("Copy this address:", address); // browsers have it with https only
     await navigator.clipboard.writeText(address);
     toast("Copied: give it to your feed reader.");
   }));
@@ -205,7 +206,7 @@ function showMatch(match, isFresh) {
   about.append(make("time", { dateTime: match.arrived_at, textContent: when.toLocaleString() }));
   if (match.author) about.append(make("span", { textContent: match.author }));
   for (const tag of match.tags.slice(0, 8)) about.append(make("span", { textContent: `#${tag}` }));
-  if (/^https?:\/\//i.test(match.link || "")) {
+  if (/^https?:\/\//i.test(match.link || "") && URL.canParse(match.link)) {
     about.append(make("a", { href: match.link, textContent: new URL(match.link).hostname, rel: "noopener noreferrer nofollow", target: "_blank" }));
   }
   const text = match.text || "";

@@ -1,0 +1,39 @@
+"""`sanitise.py` for whole Arrow columns: one look at each value, and a second only at those that are not clean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidings.receive.sanitise import MAX_LINK, clean_link, clean_text
+
+_PLANE_ENDS = "".join(rf"\x{{{plane:x}fffe}}\x{{{plane:x}ffff}}" for plane in range(17))
+_DOUBTFUL = r"[\x00-\x08\x0b-\x1f\x7f-\x{9f}\x{2028}-\x{202e}\x{2066}-\x{2069}\x{fdd0}-\x{fdef}" + _PLANE_ENDS + "]"
+# What `clean_link` leaves as it is: most links there are.
+_PART = r"[A-Za-z0-9%/:@!$&'()*+,;=~_.\[\]-]"
+_PLAIN_LINK = (
+    rf"^https?://[a-z0-9.-]+(:[1-9][0-9]{{0,3}})?/{_PART}*(\?[A-Za-z0-9%/:?@!$&'()*+,;=~_.\[\]-]+)?(#{_PART}+)?$"
+)
+
+
+def clean_texts(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """`clean_text` of every value; they are valid UTF-8."""
+    return _mended(texts, pc.match_substring_regex(texts, _DOUBTFUL), clean_text)
+
+
+def clean_links(links: pa.ChunkedArray) -> pa.ChunkedArray:
+    """`clean_link` of every value."""
+    plain = pc.and_(pc.match_substring_regex(links, _PLAIN_LINK), pc.less_equal(pc.utf8_length(links), MAX_LINK))
+    return _mended(links, pc.invert(plain), clean_link)
+
+
+def _mended(values: pa.ChunkedArray, doubtful: pa.ChunkedArray, mend: Callable[[str], str | None]) -> pa.ChunkedArray:
+    """The values with the doubtful ones mended."""
+    mask = pc.fill_null(doubtful, False).combine_chunks()
+    if not pc.any(mask).as_py():
+        return values
+    whole = values.combine_chunks()
+    mended = pa.array([mend(value) for value in whole.filter(mask).to_pylist()], whole.type)
+    return pa.chunked_array([pc.replace_with_mask(whole, mask, mended)], whole.type)

@@ -1,0 +1,100 @@
+"""A crawler that is killed anywhere fetches again and repeats nothing: every article reaches the inbox once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from tests.crawl.servers import rss
+
+from tidings.spark.points import CRAWL_POINTS, VARIABLE
+from tidings.store import open_store
+
+ROOT = Path(__file__).resolve().parents[2]
+CRAWL = """
+import sys, threading
+from pathlib import Path
+from dataclasses import replace
+from tidings.crawl.crawler import Manners
+from tidings.crawl.polite import Politeness
+from tidings.outgoing.addresses import Allowed
+from tidings.spark.crawl import asked_of, visit_all
+from tidings.spark.rounds import Rounds
+from tidings.store import open_store
+
+manners = Manners(politeness=Politeness(between_s=0.001), allow=Allowed.parse(["loopback"]))
+def visit(feeds, known):
+    rows = [{"feed": one.id, "url": one.url, "visit": one.visit, "known": known.get(one.id, "[]")} for one in feeds]
+    return visit_all(map(asked_of, rows), manners)
+with open_store(sys.argv[1]) as store, store.hold_crawler():
+    Rounds(store, Path(sys.argv[1]) / "inbox", manners.politeness, visit, print).run(threading.Event(), once=True)
+"""
+
+
+@pytest.fixture
+def server():
+    """Feeds that show what they are told to."""
+    shown = {"/a": rss("a1", "a2"), "/b": rss("b1")}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(shown[self.path])))
+            self.end_headers()
+            self.wfile.write(shown[self.path])
+
+        def log_message(self, *arguments):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{running.server_port}", shown
+        running.shutdown()
+
+
+def crawl(state, crash=""):
+    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path, VARIABLE: crash}
+    done = subprocess.run(
+        [sys.executable, "-c", CRAWL, str(state)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == (-signal.SIGKILL if crash else 0), done.stderr[-2_000:]
+
+
+def in_inbox(state):
+    lines = [line for file in sorted((state / "inbox").glob("*.jsonl")) for line in file.read_text().splitlines()]
+    return Counter(json.loads(line)["title"] for line in lines)
+
+
+@pytest.mark.parametrize("point", CRAWL_POINTS)
+def test_killed_anywhere_every_article_arrives_once(point, server, tmp_path):
+    url, shown = server
+    state = tmp_path / "state"
+    with open_store(state) as store:
+        feeds = [store.add_feed(url + path) for path in shown]
+    crawl(state, crash=f"{point}@any")
+    names = {file.name for file in (state / "inbox").glob("*.jsonl")}
+    shown["/a"] = rss("a3", "a1", "a2")
+    crawl(state)
+    with open_store(state) as store:
+        store.database.run("UPDATE feed SET due_at = 0")
+    crawl(state)
+    assert in_inbox(state) == Counter(f"About {name}" for name in ("a1", "a2", "a3", "b1"))
+    assert names <= {file.name for file in (state / "inbox").glob("*.jsonl")}
+    with open_store(state) as store:
+        assert list(store.outbox()) == []
+        assert [one.articles for one in store.feeds()] == [3, 1]
+        assert [one.id for one in store.feeds()] == feeds
