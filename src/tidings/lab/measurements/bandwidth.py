@@ -12,13 +12,14 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 
 from tidings.crawl.child import Parser
 from tidings.crawl.crawler import Crawler, Manners
 from tidings.crawl.decide import Asked, Memory, Outcome
-from tidings.crawl.identity import KnownArticle, same_link, unpacked
+from tidings.crawl.identity import KnownArticle, unpacked
 from tidings.crawl.polite import Gate, Politeness
 from tidings.lab.conduct import Parameters, Row
 from tidings.lab.datasets import Posts
@@ -42,11 +43,12 @@ def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[s
     """A row for each level, with and without compression by servers."""
     history = load_history(seed)
     for compresses in parameters["compresses"]:
-        everything = 0
+        everything: _Spent | None = None
         for level in LEVELS:
             spent = asyncio.run(_crawl(history, level, compresses, parameters["every_nth"]))
-            everything = everything or spent.total
-            row = {"level": level, "compresses": compresses, **spent.described(), "less": 1 - spent.total / everything}
+            everything = everything or spent
+            less = {"less": 1 - spent.total / everything.total, "less_in": 1 - spent.in_bytes / everything.in_bytes}
+            row = {"level": level, "compresses": compresses, **spent.described(), **less}
             yield f"{level}{'' if compresses else ', not compressed'}", [{**row, "missed": _missed(history, spent)}]
 
 
@@ -145,7 +147,9 @@ def _title(post: Mapping[str, Any]) -> str:
 
 
 def _names(link: str, title: str) -> tuple[str, str]:
-    return f"link {same_link(link)}", f"title {' '.join(title.split()).casefold()}"
+    """Links are compared without their host: feeds of the history moved, and took their articles along."""
+    parts = urlsplit(link)
+    return f"link {parts.path.rstrip('/')}?{parts.query}", f"title {' '.join(title.split()).casefold()}"
 
 
 def _missed(history: History, spent: _Spent) -> int:
