@@ -78,10 +78,10 @@ def _network_s(articles: int, sizes: NDArray[np.float64], seed: int) -> NDArray[
 def _stream_s(posts: Posts, parameters: Parameters, seed: int) -> NDArray[np.float64]:
     """From a file of posts to its matches being stored, in a stream on Spark: drawn from its percentiles."""
     import tidings
-    from tidings.lab.stream import measure_latency
+    from tidings.lab.stream import WORDS, measure_latency
 
     rng = np.random.default_rng([seed, 82])
-    queries = draw_queries(sample_texts(posts, rng), parameters["subscriptions"], rng).to_pylist()
+    queries = draw_queries(sample_texts(posts, rng), parameters["subscriptions"], rng, *WORDS).to_pylist()
     with tempfile.TemporaryDirectory(prefix="tidings-lab-") as folder:
         found = measure_latency(Path(folder), posts, queries, parameters["rate"], parameters["seconds"], lambda _: None)
     tidings.session().stop()
