@@ -23,7 +23,7 @@ SEED = 5
 
 
 def _feed(name: str, times: list[float], end: float) -> PastFeed:
-    return PastFeed(name, [Snapshot(0.0, b"x")], [Item(at, str(at), str(at)) for at in times], [0.0, end])
+    return PastFeed(name, [Snapshot(0.0, b"x")], [Item(at, str(at), str(at), "") for at in times], [0.0, end])
 
 
 def test_an_article_waits_for_the_first_visit_after_it() -> None:
@@ -85,11 +85,11 @@ def test_a_zipped_history_is_read_as_it_was_recorded(tmp_path: Path, monkeypatch
         archive.writestr(
             "crawls.tsv", "crawl_time\tfeed\n" + "".join(f"{at}\tf\n" for at in times) + f"{times[0]}\tonce\n"
         )
-        head = "first_seen\tfeed\tguid\tlink\tfirst_crawl\n"
-        archive.writestr("items.tsv", f"{head}{times[0]}\tf\tg0\tl0\t1\n{times[2]}\tf\tg1\tl1\t0\n")
+        head = "first_seen\tfeed\tguid\tlink\ttitle\tfirst_crawl\n"
+        archive.writestr("items.tsv", f"{head}{times[0]}\tf\tg0\tl0\tOld\t1\n{times[2]}\tf\tg1\tl1\tNew\t0\n")
     monkeypatch.setattr(datasets, "data_folder", lambda: tmp_path)
     (feed,) = load_history(SEED).feeds
-    assert (feed.looks, feed.items) == ([100.0, 3_700.0, 7_300.0], [Item(7_300.0, "g1", "l1")])
+    assert (feed.looks, feed.items) == ([100.0, 3_700.0, 7_300.0], [Item(7_300.0, "g1", "l1", "New")])
     assert [feed.document(at) for at in (99.0, 100.0, 7_299.0, 7_300.0)] == [None, b"old", b"old", b"new"]
 
 

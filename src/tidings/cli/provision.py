@@ -108,8 +108,9 @@ def provision(
         return
     from tidings.cli.provision_tables import print_answer
     from tidings.provision.answer import answer
+    from tidings.provision.model import PLANS
 
-    chosen = None if plan is Plan.auto else plan.value
+    chosen = next((one for one in PLANS if one == plan), None)
     told = answer(demand, node, known.costs.changed(changes), chosen)
     if svg is not None:
         _write(svg, told.picture())

@@ -44,6 +44,7 @@ class Item(NamedTuple):
     at: float
     guid: str
     link: str
+    title: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def _read(path: Path) -> Iterator[PastFeed]:
             looks[row["feed"]].append(_seconds(row["crawl_time"]))
         for row in _rows(archive, "items.tsv"):
             if row["first_crawl"] == "0":
-                items[row["feed"]].append(Item(_seconds(row["first_seen"]), row["guid"], row["link"]))
+                items[row["feed"]].append(Item(_seconds(row["first_seen"]), row["guid"], row["link"], row["title"]))
         documents = defaultdict[str, list[Snapshot]](list)
         for name in archive.namelist():
             if name.startswith("snapshots/") and name.endswith(".xml.gz"):
@@ -129,8 +130,9 @@ def _made(number: int, seed: int) -> PastFeed:
     times = np.sort(rng.uniform(_BEGIN + 3_600, looks[-1], count)).tolist()
     before = [_BEGIN - day * DAY_S for day in range(_MADE_ITEMS, 0, -1)]
     links = [f"https://feed{number}.example/{place}" for place in range(len(before) + len(times))]
-    all_items = [Item(at, link, link) for at, link in zip([*before, *times], links, strict=True)]
-    texts = [" ".join(rng.choice(_WORDS, 40)) for _ in all_items]
+    texts = [" ".join(rng.choice(_WORDS, 40)) for _ in links]
+    told = zip([*before, *times], links, texts, strict=True)
+    all_items = [Item(at, link, link, text[:40]) for at, link, text in told]
     snapshots = []
     for shown in range(len(before), len(all_items) + 1):
         newest = list(zip(all_items, texts, strict=True))[max(0, shown - _MADE_ITEMS) : shown]
@@ -141,7 +143,7 @@ def _made(number: int, seed: int) -> PastFeed:
 
 def _document(number: int, shown: list[tuple[Item, str]]) -> bytes:
     entries = "".join(
-        f"<item><guid>{item.guid}</guid><link>{item.guid}</link><title>{escape(text[:40])}</title>"
+        f"<item><guid>{item.guid}</guid><link>{item.guid}</link><title>{escape(item.title)}</title>"
         f"<pubDate>{format_datetime(datetime.fromtimestamp(item.at, UTC))}</pubDate>"
         f"<description>{escape(text)}</description></item>"
         for item, text in shown

@@ -85,4 +85,5 @@ def city_rtt_ms(names: list[str], sites: list[str], rng: np.random.Generator) ->
     km = _EARTH_KM * np.arccos(np.clip(cosine, -1, 1))
     straight_ms = 2 * km / _GLASS_KM_S * 1000
     winding: NDArray[np.float64] = np.maximum(1.0, rng.lognormal(*_WINDING, straight_ms.shape))
-    return straight_ms * winding
+    round_trips: NDArray[np.float64] = straight_ms * winding
+    return round_trips

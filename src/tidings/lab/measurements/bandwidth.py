@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 
@@ -41,17 +43,18 @@ def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[s
     """A row for each level, with and without compression by servers."""
     history = load_history(seed)
     for compresses in parameters["compresses"]:
-        everything = 0
+        everything: _Spent | None = None
         for level in LEVELS:
             spent = asyncio.run(_crawl(history, level, compresses, parameters["every_nth"]))
-            everything = everything or spent.total
-            row = {"level": level, "compresses": compresses, **spent.described(), "less": 1 - spent.total / everything}
+            everything = everything or spent
+            less = {"less": 1 - spent.total / everything.total, "less_in": 1 - spent.in_bytes / everything.in_bytes}
+            row = {"level": level, "compresses": compresses, **spent.described(), **less}
             yield f"{level}{'' if compresses else ', not compressed'}", [{**row, "missed": _missed(history, spent)}]
 
 
 @dataclass(slots=True)
 class _Spent:
-    """Bytes: answers in, requests and articles out; how many articles went on, and which, by their links."""
+    """Bytes: answers in, requests and articles out; how many articles went on, and which, by link and by title."""
 
     visits: int = 0
     in_bytes: int = 0
@@ -126,7 +129,7 @@ class _Visitor:
             request_bytes=self._server.asked_bytes - asked_before,
             article_bytes=sum(len(json.dumps(post, ensure_ascii=False).encode()) + 1 for post in posts),
             articles=len(posts),
-            sent={str(post.get("link", post["id"])) for post in posts},
+            sent={name for post in posts for name in _names(str(post.get("link", "")), _title(post))},
         )
 
     def _remember(self, outcome: Outcome) -> None:
@@ -138,7 +141,21 @@ class _Visitor:
             self._known = unpacked(outcome.visited.known)
 
 
+def _title(post: Mapping[str, Any]) -> str:
+    """An article without a text has its title for one."""
+    return str(post.get("title", post["text"]))
+
+
+def _names(link: str, title: str) -> tuple[str, str]:
+    """Links are compared without their host: feeds of the history moved, and took their articles along."""
+    parts = urlsplit(link)
+    return f"link {parts.path.rstrip('/')}?{parts.query}", f"title {' '.join(title.split()).casefold()}"
+
+
 def _missed(history: History, spent: _Spent) -> int:
-    """Articles of the history that never went on."""
-    wanted = {item.link for feed in history.feeds for item in feed.items}
-    return len(wanted - spent.sent)
+    """Articles of the history that never went on, neither under their link nor under their title.
+
+    The history counts by guid; one that moved, or got another guid, is the same to the crawler, and went on once.
+    """
+    items = [item for feed in history.feeds for item in feed.items]
+    return sum(spent.sent.isdisjoint(_names(item.link, item.title)) for item in items)

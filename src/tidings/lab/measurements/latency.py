@@ -78,14 +78,16 @@ def _network_s(articles: int, sizes: NDArray[np.float64], seed: int) -> NDArray[
 def _stream_s(posts: Posts, parameters: Parameters, seed: int) -> NDArray[np.float64]:
     """From a file of posts to its matches being stored, in a stream on Spark: drawn from its percentiles."""
     import tidings
-    from tidings.lab.stream import measure_latency
+    from tidings.lab.stream import WORDS, measure_latency
 
     rng = np.random.default_rng([seed, 82])
-    queries = draw_queries(sample_texts(posts, rng), parameters["subscriptions"], rng).to_pylist()
+    queries = draw_queries(sample_texts(posts, rng), parameters["subscriptions"], rng, *WORDS).to_pylist()
     with tempfile.TemporaryDirectory(prefix="tidings-lab-") as folder:
         found = measure_latency(Path(folder), posts, queries, parameters["rate"], parameters["seconds"], lambda _: None)
     tidings.session().stop()
-    return np.interp(rng.uniform(0, 99, 1_000), (0, 50, 95, 99), [found[f"p{p}_ms"] / 1000 for p in (50, 50, 95, 99)])
+    told = [found[f"p{p}_ms"] / 1000 for p in (50, 50, 95, 99)]
+    drawn: NDArray[np.float64] = np.interp(rng.uniform(0, 99, 1_000), (0, 50, 95, 99), told)
+    return drawn
 
 
 def _plain_s(posts: Posts, parameters: Parameters, seed: int) -> NDArray[np.float64]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from tidings.lab.conduct import Parameters, Row
 from tidings.lab.datasets import Posts
 from tidings.provision.answer import compared
-from tidings.provision.costs import load_calibration
-from tidings.provision.demand import TALK, Demand, Node
+from tidings.provision.costs import Costs, load_calibration
+from tidings.provision.demand import Demand, Node
 from tidings.provision.model import Topology
 
 
@@ -21,15 +22,23 @@ def data(parameters: Parameters, seed: int) -> dict[str, object]:
 
 
 def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
-    """A row for each workload, busyness of feeds, and who says so."""
+    """A row for each workload, busyness of feeds, and who says so: the talk, we, and we if a cost were another."""
+    costs = load_calibration().costs
     for rate in parameters["articles_per_feed_day"]:
-        table = compared(Demand(0, 0, rate), Node(), load_calibration().costs)
-        rows = []
-        for number, (one, (_, _, talk)) in enumerate(zip(table, TALK, strict=True), 1):
-            about = {"workload": number, "rate": rate, "subscriptions": one.subscriptions, "feeds": one.feeds}
-            said = {"the talk": Topology(*talk), "Tidings": one.ours, "Tidings, broadcast": one.broadcast}
-            rows += [{**about, "who": who, **_nodes(found)} for who, found in said.items() if found is not None]
+        rows = list(_rows(rate, costs, parameters["what_if"]))
         yield f"{rate:g} articles a feed and day", rows
+
+
+def _rows(rate: float, costs: Costs, what_if: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+    demand = Demand(0, 0, rate)
+    table = compared(demand, Node(), costs)
+    for number, one in enumerate(table, 1):
+        about = {"workload": number, "rate": rate, "subscriptions": one.subscriptions, "feeds": one.feeds}
+        said = {"the talk": one.talk, "Tidings": one.ours, "Tidings, broadcast": one.broadcast}
+        for other in what_if:
+            changed = costs.changed({other["cost"]: getattr(costs, other["cost"]) * other["times"]})
+            said[other["who"]] = compared(demand, Node(), changed)[number - 1].ours
+        yield from ({**about, "who": who, **_nodes(found)} for who, found in said.items() if found is not None)
 
 
 def _nodes(found: Topology) -> Row:
