@@ -25,6 +25,14 @@ COMMANDS = {
     "by plan": [*MATCH, "a.csv", "--partitioner", "w.plan"],
     "by default": [*MATCH, "b.csv", "--matchers", "4", "--placement", "lasp"],
     "by hash": [*MATCH, "c.csv", "--partitioner", "hash", "--matchers", "4", "--placement", "random"],
+    "places": [
+        *["plan", "learn", "posts.parquet", "--algorithm", "hybrid", "--matchers", "3", "-s", "subs.txt"],
+        *["--out", "places.plan", "--json"],
+    ],
+    "map": ["plan", "show", "places.plan", "--posts", "posts.parquet", "-s", "subs.txt", "--map", "m.svg", "--json"],
+    "by places": [*MATCH, "d.csv", "--partitioner", "places.plan"],
+    "places for nobody": ["plan", "learn", "posts.parquet", "--algorithm", "grid", "--out", "x.plan"],
+    "map of words": ["plan", "show", "w.plan", "--map", "w.svg"],
     "exists": ["plan", "learn", "posts.parquet", "--out", "w.plan"],
     "nothing said": ["plan", "learn", "silent.jsonl", "--out", "s.plan"],
 }
@@ -105,3 +113,24 @@ def test_a_wrong_command_is_refused_with_code_2_before_spark_starts(tmp_path, ar
     done = tidings(*arguments, folder=tmp_path)
     assert done.code == 2
     assert said in " ".join(done.err.split())
+
+
+def test_a_plan_of_places_is_learned_shown_drawn_and_used(ran):
+    told, shown = ran["places"].summary, ran["map"].summary
+    assert (told["algorithm"], told["matchers"], told["posts"], len(told["loads"])) == ("hybrid", 3, 1500, 3)
+    assert shown["loads"] == told["loads"], "the same posts and subscriptions"
+    assert shown["spread"] == pytest.approx(sum(shown["loads"]) / 1500, abs=1e-3)
+    drawn = (Path(ran["folder"]) / "m.svg").read_text("utf-8")
+    assert drawn.startswith("<svg")
+    assert f"{told['loads'][0]:,} posts" in drawn
+    matched = [sorted((Path(ran["folder"]) / file).read_text().splitlines()) for file in ("d.csv", "c.csv")]
+    assert matched[0] == matched[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("places for nobody", "give them with --subscriptions"), ("map of words", "a plan of words, which has no map")],
+)
+def test_what_makes_no_sense_for_a_plan_is_told_in_one_sentence(ran, name, sentence):
+    assert ran[name].code == 2
+    assert sentence in " ".join(ran[name].err.split())

@@ -58,7 +58,7 @@ class Adjuster:
         self._wanted = wanted
         self._kept, self._say, self._clock = kept, say, clock
         self._looked_at = self._remembered()
-        self._cells, self._by_cell, self._posts = _NONE, _NONE, 0
+        self._forget()
         self._version, self._not_before = 0, 0.0
         self._on_its_way: _Done | None = None
         self._told: dict[str, object] = {}
@@ -75,20 +75,20 @@ class Adjuster:
         if isinstance(step, Finish):
             self._begin(self._finished)
         elif isinstance(step, Look) and self._recent.count:
-            self._looked_at = now
-            self._keep()
-            self._begin(partial(self._looked, self._recent.posts()))
-        elif not plan.before and self._rules.factor and self._posts >= ENOUGH and now >= self._not_before:
+            if self._begin(partial(self._looked, self._recent.posts())):
+                self._looked_at = now
+                self._keep()
+        elif not plan.before and self._tells_enough(now) and self._begin(self._to_rebalance()):
             self._not_before = now + _PAUSE_S
-            self._begin(partial(self._rebalanced, self._cells, self._by_cell, self._recent.posts()))
+            self._forget()
 
     def at_version(self, index: Index) -> None:
         """The batch that begins uses this version."""
         plan = index.manifest.plan
         if plan is None or plan.version == self._version:
             return
-        self._version, self._posts = plan.version, 0
-        self._cells = self._by_cell = _NONE
+        self._version = plan.version
+        self._forget()
         done, self._on_its_way = self._on_its_way, None
         if done is not None:
             seconds = self._clock() - done.begun
@@ -114,9 +114,19 @@ class Adjuster:
             "old_plan_share": self.old_share(self._follower.index),
         }
 
-    def _begin(self, make: Callable[[Index], Prepared | None]) -> None:
+    def _tells_enough(self, now: float) -> bool:
+        return bool(self._rules.factor) and self._posts >= ENOUGH and now >= self._not_before
+
+    def _to_rebalance(self) -> Callable[[Index], Prepared | None]:
+        return partial(self._rebalanced, self._cells, self._by_cell, self._recent.posts())
+
+    def _forget(self) -> None:
+        """Count anew: what was counted has been looked at, or was of another plan."""
+        self._cells, self._by_cell, self._posts = _NONE, _NONE, 0
+
+    def _begin(self, make: Callable[[Index], Prepared | None]) -> bool:
         self._on_its_way = None
-        self._follower.make(make)
+        return self._follower.make(make)
 
     def _overall(self) -> OverallSettings:
         every = float("inf") if self._rules.every_s is None else self._rules.every_s
