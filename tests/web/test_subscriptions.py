@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from tidings.receive.geojson import flat_polygons
 from tidings.store.accounts import Quotas
 
 
@@ -25,6 +26,12 @@ def test_a_subscription_is_made_shown_listed_and_deleted(ann):
     assert ann.delete(path).status_code == 204
     assert ann.get(path).status_code == 404
     assert ann.get("/api/subscriptions").json()["subscriptions"] == []
+
+
+def test_a_region_of_polygons_is_shown_as_geojson(ann, service):
+    triangle = {"type": "Polygon", "coordinates": [[[0, 0], [4, 0], [0, 4], [0, 0]]]}
+    made = service.writing.subscribe("storm", "ann", tuple(flat_polygons(triangle)))
+    assert ann.get(f"/api/subscriptions/{made}").json()["region"] == triangle
 
 
 def test_a_list_is_given_in_pages(ann):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import Path, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -16,9 +16,11 @@ _LARGEST = (1 << 63) - 1
 Identity = Annotated[int, Path(ge=1, le=_LARGEST, description="The number of the thing.")]
 Above = Annotated[int, Query(ge=0, le=_LARGEST, description="Only those after this number.")]
 Limit = Annotated[int, Query(ge=1, le=1_000, description="At most so many.")]
-Region = Annotated[
-    tuple[float, float, float, float] | None,
-    Field(description="Only posts from there: west, south, east, north in degrees."),
+Sides = tuple[float, float, float, float]
+Region = Annotated[Sides | None, Field(description="Only posts from there: west, south, east, north in degrees.")]
+ShownRegion = Annotated[
+    Sides | dict[str, Any] | None,
+    Field(description="Only posts from there: west, south, east, north in degrees, or GeoJSON of polygons."),
 ]
 
 
@@ -77,7 +79,7 @@ class Subscription(_Shape):
 
     id: int
     query: str
-    region: Region
+    region: ShownRegion
     created_at: datetime
     matches: int = Field(description="How many are kept.")
     addresses: Addresses

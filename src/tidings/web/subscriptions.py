@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter
 
 from tidings.query.explain import explain
 from tidings.query.normal import Region as Box
 from tidings.query.parse import parse
 from tidings.query.region import region as checked_region
-from tidings.store.records import Region as Sides
+from tidings.receive.geojson import to_geojson
+from tidings.store.records import Region as Numbers
 from tidings.store.records import Subscription as Stored
 from tidings.web import shapes
 from tidings.web.problems import documented
 from tidings.web.service import Here, Owner, Service
-from tidings.web.shapes import Above, Identity, Limit
+from tidings.web.shapes import Above, Identity, Limit, Sides
 
 router = APIRouter(prefix="/api", tags=["subscriptions"], responses=documented(401))
 
@@ -86,11 +89,18 @@ def _shown(here: Service, one: Stored) -> shapes.Subscription:
     return shapes.Subscription(
         id=one.id,
         query=one.query,
-        region=one.region,
+        region=_region(one.region),
         created_at=shapes.moment(one.created_at),
         matches=here.reading.kept(one.id),
         addresses=shapes.Addresses(rss=f"{base}/rss", atom=f"{base}/atom", json=f"{base}/json", live=f"{base}/live"),
     )
+
+
+def _region(numbers: Numbers | None) -> Sides | dict[str, Any] | None:
+    """Four numbers as they are; more are polygons."""
+    if numbers is None:
+        return None
+    return (numbers[0], numbers[1], numbers[2], numbers[3]) if len(numbers) == 4 else to_geojson(numbers)
 
 
 def _box(sides: Sides | None) -> Box | None:
