@@ -80,5 +80,6 @@ def test_fifty_crashes_at_any_moment_lose_nothing_and_repeat_nothing(tmp_path):
                 run.until_taking()
             time.sleep(chance.uniform(0, 4))
             run.kill()
-    done(state, feed=feed.folder)
+    with Run(feed.folder, state, "--once") as run:
+        assert run.ended(600) == 0, run.err
     assert stored(state) == wanted(feed.rows, QUERIES)
