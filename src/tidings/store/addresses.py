@@ -11,6 +11,7 @@ from typing import NamedTuple
 from tidings.store import subscriptions
 from tidings.store.database import Database
 from tidings.store.read import era_groups
+from tidings.store.schema import ERA_BITS
 
 _SECRET_BYTES = 24
 _ADDRESSED = """SELECT s.id, s.owner, s.query, s.created_at FROM address a JOIN subscription s ON s.id = a.subscription
@@ -18,6 +19,13 @@ _ADDRESSED = """SELECT s.id, s.owner, s.query, s.created_at FROM address a JOIN 
 # An aggregate for each era: its newest cursor is the end of one range of the key, however many matches there are.
 _NEWEST = """SELECT max(newest) FROM (SELECT (SELECT max(cursor) FROM match m
     WHERE m.era = e.column1 AND m.subscription = ?) AS newest FROM (VALUES {}) AS e) AS of_eras"""
+
+
+# Of most subscriptions it is in the newest era, and then one look is enough.
+_NEWEST_NOW = f"""SELECT cursor, (SELECT at FROM moment WHERE number >= cursor ORDER BY number LIMIT 1) FROM match
+    WHERE era = (SELECT value >> {ERA_BITS} FROM counter WHERE name = 'number') AND subscription = ?
+    ORDER BY cursor DESC LIMIT 1"""
+_MOMENT = "SELECT at FROM moment WHERE number >= ? ORDER BY number LIMIT 1"
 
 
 class Addressed(NamedTuple):
@@ -71,14 +79,18 @@ class Addresses:
 
     def newest(self, found: Addressed) -> Newest:
         """What is new there; quick however much there is."""
+        now = self._db.rows(_NEWEST_NOW, found.subscription)
+        cursor, at = now[0] if now else self._newest_ever(found.subscription)
+        return Newest(int(cursor), max(found.created_at, at or 0.0))
+
+    def _newest_ever(self, subscription: int) -> tuple[int, float]:
         for eras in reversed(list(era_groups(self._db))):
             sql = _NEWEST.format(", ".join(f"({era})" for era in eras))
-            cursor = self._db.rows(sql, found.subscription)[0][0]
+            cursor = self._db.rows(sql, subscription)[0][0]
             if cursor is not None:
-                moment = "SELECT at FROM moment WHERE number >= ? ORDER BY number LIMIT 1"
-                at = self._db.rows(moment, cursor)
-                return Newest(int(cursor), max(found.created_at, at[0][0] if at else 0.0))
-        return Newest(0, found.created_at)
+                at = self._db.rows(_MOMENT, cursor)
+                return int(cursor), at[0][0] if at else 0.0
+        return 0, 0.0
 
 
 def _new() -> str:

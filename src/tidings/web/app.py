@@ -9,6 +9,7 @@ from tidings import __version__
 from tidings.web import feeds, live, opml, page, posts, reading, shapes, subscriptions, webhooks
 from tidings.web.edge import Edge
 from tidings.web.problems import answer_problems, documented
+from tidings.web.reading import Straight
 from tidings.web.service import Here, Owner, Service
 
 _ABOUT = """Standing queries over a firehose of posts. Subscribe, publish, add feeds; read what matches as pages, as a
@@ -27,7 +28,7 @@ def me(owner: Owner, here: Here) -> shapes.Me:
 
 def application(service: Service) -> ASGIApp:
     """The app for a service; who runs it keeps the service's pulse beating."""
-    return Edge(described(service))
+    return Edge(Straight(described(service), service))
 
 
 def described(service: Service) -> FastAPI:

@@ -59,7 +59,7 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def answer_problems(app: FastAPI) -> None:
     """Have every error answered here."""
-    app.add_exception_handler(TidingsError, _told)
+    app.add_exception_handler(TidingsError, told)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(OSError, _machine)
@@ -68,24 +68,25 @@ def answer_problems(app: FastAPI) -> None:
 def _answer(
     status: int, error: str, headers: dict[str, str] | None = None, position: int | None = None
 ) -> JSONResponse:
-    told = {"error": error} if position is None else {"error": error, "position": position}
-    return JSONResponse(told, status, headers)
+    body = {"error": error} if position is None else {"error": error, "position": position}
+    return JSONResponse(body, status, headers)
 
 
-def _told(request: Request, error: Exception) -> JSONResponse:
+def told(request: Request, error: Exception) -> JSONResponse:
+    """The answer that tells an error of ours."""
     match error:
         case Refused():
             return _answer(error.status, str(error), error.headers)
         case QueryError():
             return _answer(422, error.reason, position=error.position)
         case UnknownSubscription():
-            return _told(request, missing("subscription"))
+            return told(request, missing("subscription"))
         case UnknownFeed():
-            return _told(request, missing("feed"))
+            return told(request, missing("feed"))
         case UnknownWebhook():
-            return _told(request, missing("webhook"))
+            return told(request, missing("webhook"))
         case UnknownOwner():
-            return _told(request, unauthorised())
+            return told(request, unauthorised())
         case QuotaExceeded():
             wait = None if error.retry_after_s is None else {"Retry-After": str(int(error.retry_after_s) + 1)}
             return _answer(429, str(error), wait)

@@ -5,22 +5,23 @@ A reader that asks again and again costs a few short looks into the store, and n
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
-from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidings.deliver import atom, jsonfeed, rss
 from tidings.deliver.document import Document, document
-from tidings.errors import UnknownSubscription
+from tidings.errors import TidingsError, UnknownSubscription
 from tidings.store.addresses import Addressed, Newest
-from tidings.web.problems import documented, missing
+from tidings.web.problems import documented, missing, told
 from tidings.web.service import Here, Service
 
 Secret = Annotated[str, Path(description="The secret part of the address.")]
@@ -29,20 +30,7 @@ _FORMAT = 1  # counted up when the documents change though their matches do not
 _HEADERS = {"Cache-Control": "private, max-age=0, must-revalidate", "X-Robots-Tag": "noindex"}
 
 
-class _Straight(APIRoute):
-    """Straight to the function: looking after parameters took longer than the answer to a reader without news."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        answer = self.endpoint
-
-        async def handle(request: Request) -> Response:
-            response: Response = await answer(request.path_params["secret"], request, request.app.state.service)
-            return response
-
-        return handle
-
-
-router = APIRouter(prefix="/read", tags=["reading"], route_class=_Straight)
+router = APIRouter(prefix="/read", tags=["reading"])
 
 
 class _Kind(NamedTuple):
@@ -54,6 +42,27 @@ class _Kind(NamedTuple):
 _RSS = _Kind("rss", rss.MEDIA_TYPE, rss.rss)
 _ATOM = _Kind("atom", atom.MEDIA_TYPE, atom.atom)
 _JSON = _Kind("json", jsonfeed.MEDIA_TYPE, jsonfeed.json_feed)
+_KINDS = {kind.name: kind for kind in (_RSS, _ATOM, _JSON)}
+_POLL = re.compile("/read/([^/]+)/(rss|atom|json)")
+
+
+class Straight:
+    """In front of the app: polls go straight to their answer. Routing and its parameters took longer than that."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app, self._service = app, service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        found = _POLL.fullmatch(scope["path"]) if scope["type"] == "http" and scope["method"] == "GET" else None
+        if found is None:
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        try:
+            answer = await _answer(self._service, request, found[1], _KINDS[found[2]])
+        except TidingsError as error:
+            answer = told(request, error)
+        await answer(scope, receive, send)
 
 
 def _described(kind: _Kind) -> dict[int | str, dict[str, Any]]:
