@@ -146,7 +146,9 @@ def _bars(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
     names = list(dict.fromkeys(row[panel["x"]] for row in rows))
     heights = [float(np.mean([row[panel["y"]] for row in matching(rows, {panel["x"]: name})])) for name in names]
     drawn = axes.bar([str(name) for name in names], heights, color=_OTHERS[0], width=0.6)
-    axes.bar_label(drawn, [f"{height:.3g}" for height in heights], padding=2, fontsize=9)
+    labels = [f"{height:,.0f}" if height >= 1000 else f"{height:.3g}" for height in heights]
+    axes.bar_label(drawn, labels, padding=2, fontsize=9)
+    axes.set_axisbelow(True)
     if panel.get("yscale") == "log":
         axes.set_yscale("log")
     axes.margins(y=0.15)
@@ -186,6 +188,8 @@ def _scales(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
         axes.minorticks_off()
     elif panel.get("xscale") == "log":
         axes.set_xscale("log")
+    elif panel.get("xscale") == "counted":
+        axes.set_xticks([value for ((_, value),) in points(rows, [panel["x"]])])
     if panel.get("yscale") == "log":
         axes.set_yscale("log")
     else:

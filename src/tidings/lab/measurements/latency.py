@@ -82,8 +82,9 @@ def _stream_s(posts: Posts, parameters: Parameters, seed: int) -> NDArray[np.flo
 
     rng = np.random.default_rng([seed, 82])
     queries = draw_queries(sample_texts(posts, rng), parameters["subscriptions"], rng, *WORDS).to_pylist()
-    with tempfile.TemporaryDirectory(prefix="tidings-lab-") as folder:
-        found = measure_latency(Path(folder), posts, queries, parameters["rate"], parameters["seconds"], lambda _: None)
+    with tempfile.TemporaryDirectory(prefix="tidings-lab-") as name:
+        for turn, seconds in (("cold", parameters["warming"]), ("warm", parameters["seconds"])):
+            found = measure_latency(Path(name) / turn, posts, queries, parameters["rate"], seconds, lambda _: None)
     tidings.session().stop()
     told = [found[f"p{p}_ms"] / 1000 for p in (50, 50, 95, 99)]
     drawn: NDArray[np.float64] = np.interp(rng.uniform(0, 99, 1_000), (0, 50, 95, 99), told)
