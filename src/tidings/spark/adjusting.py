@@ -58,7 +58,9 @@ class Adjuster:
         self._wanted = wanted
         self._kept, self._say, self._clock = kept, say, clock
         self._looked_at = self._remembered()
-        self._cells, self._by_cell, self._posts = _NONE, _NONE, 0
+        self._cells: Counts = _NONE
+        self._by_cell: Counts = _NONE
+        self._posts = 0
         self._version, self._not_before = 0, 0.0
         self._on_its_way: _Done | None = None
         self._told: dict[str, object] = {}
