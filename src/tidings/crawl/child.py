@@ -15,7 +15,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import astuple, replace
+from dataclasses import fields, replace
+from operator import attrgetter
 from pathlib import Path
 from time import monotonic
 from typing import IO, Any
@@ -26,6 +27,7 @@ SECONDS = 5.0
 _MEMORY_BYTES = 1 << 30
 _LENGTH = struct.Struct("!I")
 _PIECE = 1 << 16
+_ARTICLE = attrgetter(*(one.name for one in fields(Article)))
 
 
 class Parser:
@@ -127,6 +129,11 @@ def _document(answer: dict[str, Any]) -> Document:
 # the child's side
 
 
+def _told(found: Document) -> list[Any]:
+    """Field by field; `astuple` would copy every text, which takes a third of the time."""
+    return [found.title, found.site, [_ARTICLE(one) for one in found.articles], found.ttl_s, found.lang]
+
+
 def _answers(requests: IO[bytes]) -> Iterator[dict[str, Any]]:
     from tidings.crawl.parse import parse
 
@@ -135,7 +142,7 @@ def _answers(requests: IO[bytes]) -> Iterator[dict[str, Any]]:
         content_type, url = json.loads(requests.read(_LENGTH.unpack(length)[0]))
         document = requests.read(_LENGTH.unpack(requests.read(_LENGTH.size))[0])
         try:
-            yield {"document": astuple(parse(document, content_type, url))}
+            yield {"document": _told(parse(document, content_type, url))}
         except NotAFeed as error:
             yield {"reason": error.reason, "feeds": error.feeds}
         except (Exception, RecursionError) as error:  # whatever a stranger's document makes a parser do

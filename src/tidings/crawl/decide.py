@@ -170,10 +170,11 @@ def _went_well(asked: Asked, answer: Fetched, memory: Memory, now: float, pace: 
 
 def posts(asked: Asked, document: Document, new: Iterable[NewArticle], now: float) -> Iterable[dict[str, Any]]:
     """New articles as posts for the stream; one that says nothing at all is none."""
+    feed = digest(asked.url.encode())[:12]
     for article, name in new:
         if text := article.text or article.title or article.link:
             made = {
-                "id": f"{digest(asked.url.encode())[:12]}-{name}",
+                "id": f"{feed}-{name}",
                 "text": text,
                 "title": article.title if article.text else "",
                 "time": _iso(article, now),

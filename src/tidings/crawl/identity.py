@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -113,6 +114,7 @@ def _evidence(article: Article, site: str) -> tuple[str, ...]:
     return tuple(kind + _digest(*parts) for kind, parts in told.items() if all(parts))
 
 
+@lru_cache(maxsize=4_096)  # guids are links more often than not
 def same_link(link: str) -> str:
     """A link as it survives a move to https, from or to www, and the marks of who counts readers."""
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from hashlib import blake2b
 
 import pyarrow as pa
@@ -82,9 +82,14 @@ def visit_all(asked: Iterable[Asked], manners: Manners) -> list[Outcome]:
 
 
 def _in_pieces(outcomes: Iterable[Outcome]) -> Iterator[list[str]]:
-    texts = [json.dumps(asdict(one)) for one in outcomes]
+    texts = [json.dumps({**_shallow(one), "visited": _shallow(one.visited)}) for one in outcomes]
     for start in range(0, len(texts), _A_BATCH):
         yield texts[start : start + _A_BATCH]
+
+
+def _shallow(one: Outcome | Visited) -> dict[str, object]:
+    """Its fields as they are; `asdict` would copy every post."""
+    return {field.name: getattr(one, field.name) for field in fields(one)}
 
 
 def asked_of(row: Mapping[str, object]) -> Asked:
