@@ -20,14 +20,15 @@ def take_rows(
     return values[places], np.concatenate([np.zeros(1, np.uint64), ends.astype(np.uint64)])
 
 
-def ranked(values: NDArray[Item]) -> tuple[NDArray[Item], NDArray[np.uint32]]:
+def ranked(values: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     """The different values ascending, and the place of each value among them: what `np.unique` tells, without sorting.
 
-    For whole numbers from 0 on that are not much larger than there are many."""
+    For numbers that are not much larger than there are many.
+    """
     used = np.zeros(int(values.max()) + 1 if len(values) else 0, bool)
     used[values] = True
     places = np.cumsum(used, dtype=np.uint32) - np.uint32(1)
-    return np.flatnonzero(used).astype(values.dtype), places[values]
+    return np.flatnonzero(used).astype(np.uint32), places[values]
 
 
 def distinct(values: NDArray[Item]) -> NDArray[Item]:
