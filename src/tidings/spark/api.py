@@ -21,6 +21,7 @@ from tidings.spark import posts as receive
 from tidings.spark.job import match_posts
 from tidings.spark.plan import plan_index
 from tidings.spark.sample import first_posts
+from tidings.spark.session import cores_of
 from tidings.spark.ship import ship
 
 
@@ -83,7 +84,7 @@ def prepare(
     checked = from_table(subscriptions)
     folder = Path(tempfile.mkdtemp(prefix="tidings-index-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    cores = posts.sparkSession.sparkContext.defaultParallelism
+    cores = cores_of(posts.sparkSession)
     partitioner = partitioner or ("hash" if posts.isStreaming else DEFAULT)
     wanted = WantedPlan.checked(partitioner, matchers, placement, cores)
     planned = plan_index(folder, checked.table, plan, wanted, partial(first_posts, posts, QUICK_SAMPLE))

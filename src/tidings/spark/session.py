@@ -13,6 +13,7 @@ from importlib import resources
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from tidings.spark.java import require_java
 
@@ -88,6 +89,18 @@ def _tell_later(spark: SparkSession, master: str) -> None:
 def _executors(spark: SparkSession) -> int:
     context = spark.sparkContext._jsc.sc()
     return int(context.getExecutorMemoryStatus().size()) - 1  # it counts the driver
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session speaks to a Spark Connect server, so that there is no JVM and no context of ours."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def cores_of(spark: SparkSession) -> int:
+    """How many tasks Spark runs at once where nothing else is said. A Connect server tells it by what it does."""
+    if is_connect(spark):
+        return spark.range(1 << 16).select(F.spark_partition_id()).distinct().count()
+    return spark.sparkContext.defaultParallelism
 
 
 def is_local(master: str) -> bool:

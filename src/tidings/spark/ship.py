@@ -11,19 +11,22 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tidings.index.index import Index
-from tidings.spark.session import is_local
+from tidings.spark.session import is_connect, is_local
 from tidings.spark.worker import IndexRef
 
 
 def ship(spark: SparkSession, index: Index) -> IndexRef:
     """A reference under which every worker of the session finds the index."""
-    context = spark.sparkContext
-    if is_local(context.master or "local"):
+    if not is_connect(spark) and is_local(spark.sparkContext.master or "local"):
         return IndexRef(str(index.folder), index.version)
     folder = Path(tempfile.mkdtemp(prefix="tidings-ship-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors fetch it when they first need it
     archive = shutil.make_archive(str(folder / index.folder.name), "zip", index.folder)
-    context.addArchive(f"{archive}#{index.folder.name}")  # every executor unpacks it once
+    named = f"{archive}#{index.folder.name}"  # every executor unpacks it once
+    if is_connect(spark):
+        spark.addArtifacts(named, archive=True)
+    else:
+        spark.sparkContext.addArchive(named)
     return IndexRef(index.folder.name, index.version, shipped=True)
 
 
