@@ -28,9 +28,7 @@ print(json.dumps(found))
 def test_both_plans_match_in_a_connect_session():
     """In a process of its own: one that has a Connect session has no other."""
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable}  # the server's workers have our packages
-    told = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=240, env=environment
-    )
+    told = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=240, env=environment)
     assert told.returncode == 0, told.stderr[-2000:]
     matches = [[1, 1, 1], [2, 2, 1]]
     assert json.loads(told.stdout.splitlines()[-1]) == {
