@@ -18,6 +18,13 @@ def folder_bytes(folder: Path) -> int:
     return total
 
 
+def write_whole(file: Path, text: str) -> None:
+    """A reader sees all of the text, or what was there before."""
+    hidden = file.with_name(f".{file.name}.partial")
+    hidden.write_text(text, "utf-8")
+    os.replace(hidden, file)
+
+
 def write_durably(file: Path, lines: Iterable[str]) -> None:
     """A file gets its name when all of it is on the disk; whoever is killed before leaves none of that name."""
     hidden = file.with_name(f".{file.name}.{os.getpid()}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tidings.disk import write_whole
 from tidings.errors import InputError, OutputError
 from tidings.lab import record
 from tidings.lab.datasets import Posts, load_posts
@@ -97,11 +97,9 @@ def _save(made: Record, folder: Path) -> Path:
     rows = made["rows"]
     head = json.dumps({**made, "rows": None}, indent=1, default=plain)
     body = ",\n  ".join(json.dumps(row, default=plain) for row in rows)
-    partial = path.with_suffix(".partial")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        partial.write_text(head.replace('"rows": null', f'"rows": [\n  {body}\n ]') + "\n", "utf-8")
-        os.replace(partial, path)
+        write_whole(path, head.replace('"rows": null', f'"rows": [\n  {body}\n ]') + "\n")
     except OSError as error:
         raise OutputError(f"{path}: it could not be written ({error.strerror or error}).") from error
     return path

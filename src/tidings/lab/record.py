@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from tidings.disk import write_whole
 from tidings.lab.datasets import REPOSITORY
 from tidings.spark.java import find_java_home
 
@@ -44,9 +45,7 @@ def save(record: Record, folder: Path) -> Path:
     stamp = record["started"].replace("+00:00", "Z").replace(":", "").replace("-", "")
     state = "-dirty" if record["dirty"] else ""
     path = folder / f"{stamp}-{record['commit'][:10]}{state}{'-quick' if record['quick'] else ''}.json"
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
-    os.replace(partial, path)
+    write_whole(path, json.dumps(record, indent=1) + "\n")
     return path
 
 

@@ -18,6 +18,7 @@ from tidings.adjust.overall import Finish, Look, OverallSettings, OverallState, 
 from tidings.adjust.rebalance import rebalanced
 from tidings.adjust.rules import AdjustRules
 from tidings.adjust.takeover import look, old_bytes, shares
+from tidings.disk import write_whole
 from tidings.index.follow import Follower
 from tidings.index.index import Index
 from tidings.index.publish import Prepared, prepare_merge
@@ -178,6 +179,4 @@ class Adjuster:
             return self._clock()
 
     def _keep(self) -> None:
-        partial_file = self._kept.with_suffix(".partial")
-        partial_file.write_text(json.dumps({"looked_at": self._looked_at}), "utf-8")
-        os.replace(partial_file, self._kept)
+        write_whole(self._kept, json.dumps({"looked_at": self._looked_at}))

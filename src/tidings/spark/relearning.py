@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tidings.disk import write_whole
 from tidings.index.follow import Follower
 from tidings.index.index import Index
 from tidings.index.manifest import PlanRecord
@@ -143,9 +144,7 @@ class Relearner:
     def _keep(self) -> None:
         known = self.history
         told = {"version": known.version, "since": known.since, "value_at_first": known.value_at_first}
-        partial = self._kept.with_suffix(".partial")
-        partial.write_text(json.dumps(told), "utf-8")
-        os.replace(partial, self._kept)
+        write_whole(self._kept, json.dumps(told))
 
 
 def is_learned(plan: PlanRecord) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from tidings.disk import write_whole
 from tidings.errors import InputError
 from tidings.model import CORRUPT, POST_FIELDS
 from tidings.receive.post_files import FORMATS, PostFiles, find_posts
@@ -98,9 +99,7 @@ def _look(spark: SparkSession, folder: Path, first: PostFiles) -> Folder:
 
 def _keep(folder: Folder, kept: Path) -> None:
     told = {"path": os.path.abspath(folder.path), "format": folder.format, "schema": folder.schema.jsonValue()}
-    partial = kept.with_suffix(".partial")
-    partial.write_text(json.dumps(told), "utf-8")
-    os.replace(partial, kept)
+    write_whole(kept, json.dumps(told))
 
 
 def _as_kept(path: str, kept: Path) -> Folder:

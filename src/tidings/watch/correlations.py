@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
+
+from tidings.disk import write_whole
 
 FOLDER = "correlations"  # in the state of a stream: all there is of them
 FILE = "figures.json"
@@ -47,9 +48,7 @@ class CorrelationFigures:
 
 def save_correlations(folder: Path, figures: CorrelationFigures) -> None:
     """Write them so that a reader sees all of them or the ones before."""
-    partial = folder / f".{FILE}.partial"
-    partial.write_text(json.dumps(asdict(figures)), "utf-8")
-    os.replace(partial, folder / FILE)
+    write_whole(folder / FILE, json.dumps(asdict(figures)))
 
 
 def load_correlations(folder: Path) -> CorrelationFigures | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from tidings.disk import write_whole
 from tidings.watch.load import MatcherLoad
 
 FILE = "figures.json"
@@ -67,9 +67,7 @@ class StreamFigures:
 
 def save_figures(folder: Path, figures: StreamFigures) -> None:
     """Write them so that a reader sees all of them or the ones before."""
-    partial = folder / f".{FILE}.partial"
-    partial.write_text(json.dumps(asdict(figures)), "utf-8")
-    os.replace(partial, folder / FILE)
+    write_whole(folder / FILE, json.dumps(asdict(figures)))
 
 
 def load_figures(folder: Path) -> StreamFigures | None:
