@@ -88,7 +88,7 @@ def prepare(
     partitioner = partitioner or ("hash" if posts.isStreaming else DEFAULT)
     wanted = WantedPlan.checked(partitioner, matchers, placement, cores)
     planned = plan_index(folder, checked.table, plan, wanted, partial(first_posts, posts, QUICK_SAMPLE))
-    ref = ship(posts.sparkSession, planned.index)
+    ref = ship(posts.sparkSession, planned.index, posts.isStreaming)
     matches = match_posts(posts, planned.index, ref)
     if unique:
         matches = _once_an_id(matches, posts)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import tempfile
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pyarrow as pa
@@ -33,17 +36,27 @@ class IndexRef:
     version: int
     shipped: bool = False  # whether the folder is a name among Spark's files instead of a path
     cached: bool = False  # whether the folder is shared by machines, so that each keeps copies
+    packed: bytes = field(default=b"", repr=False)  # all of it as a ZIP archive, where no file can be sent
 
     def path(self) -> Path:
         return Path(SparkFiles.get(self.folder) if self.shipped else self.folder)
 
     def open(self) -> tuple[Index, Path]:
         """The index, and the folder for what its receivers met. A machine that can keep no copies does without."""
+        if self.packed:
+            return _unpacked(self.packed, self.version)
         if self.cached:
             with suppress(OSError):
                 kept = Cache().open(self.path(), self.version)
                 return kept.index, kept.notes
         return Index.open(self.path(), self.version), self.path()
+
+
+def _unpacked(archive: bytes, version: int) -> tuple[Index, Path]:
+    with tempfile.TemporaryDirectory(prefix="tidings-index-") as folder, ZipFile(io.BytesIO(archive)) as files:
+        files.extractall(folder)
+        kept = Cache().open(Path(folder), version)
+    return kept.index, kept.notes
 
 
 @dataclass(frozen=True, slots=True)
