@@ -20,6 +20,7 @@ from tidings.spark.ending import failed, hear_out, until_stopped
 from tidings.spark.following import Following, followed
 from tidings.spark.incoming import Incoming, incoming
 from tidings.spark.kafka import SCHEME, parse_kafka_url
+from tidings.spark.lineage import Lineage
 from tidings.spark.relearning import Relearner
 from tidings.spark.request import Say, StreamRequest
 from tidings.spark.shedding import Shedder
@@ -31,6 +32,7 @@ from tidings.spark.taken import taken_files
 from tidings.spark.tidy import tidied
 from tidings.spark.watch import Listener, Newest, Watch
 from tidings.store import Store, open_store
+from tidings.store.hold import hold_file
 from tidings.watch.correlations import FOLDER
 from tidings.watch.prometheus import serve
 
@@ -43,11 +45,14 @@ def run_stream(request: StreamRequest, say: Say) -> None:
         with ended_by_signals():
             store = stack.enter_context(open_store(request.where))
             stack.enter_context(store.hold_stream())
+            stack.enter_context(hold_file(request.folder / "work.lock", "stream", request.folder))  # for all stores
+            lineage = _lineage(request, store, say)
             store_left(store, request.folder / "found")
             _check_checkpoint(request.checkpoint, store)
             if request.correlate is not None:
                 check_settings(request.folder / FOLDER, request.correlate.settings)
             following = followed(request, store)
+            lineage.note(following.follower.index.manifest.position)
         stack.callback(following.follower.close)
         stack.enter_context(set_by_signals(stop))
         spark = stack.enter_context(started(request))
@@ -55,10 +60,19 @@ def run_stream(request: StreamRequest, say: Say) -> None:
         source = incoming(request, spark, newest, stop, say)
         if source is not None:
             beside = _correlating(request, source, spark, stop, say)
-            batches = _batches(request, store, following, source, spark, stop, say)
+            batches = _batches(request, store, following, source, spark, stop, say, lineage)
             watch = _watched(request, store, following, source, batches, newest)
             stack.enter_context(tidied(request, following.follower, say))
             _run(request, source.posts, batches, watch, spark, stop, say, beside)
+
+
+def _lineage(request: StreamRequest, store: Store, say: Say) -> Lineage:
+    """What is in the folder is of this store afterwards, or gone."""
+    lineage = Lineage(store, request.folder)
+    if not lineage.holds():
+        say(f"the index in {request.folder} was made from another store, or from this one before it was put back")
+        lineage.forget()
+    return lineage
 
 
 def _check_checkpoint(checkpoint: Path, store: Store) -> None:
@@ -85,6 +99,7 @@ def _batches(
     spark: SparkSession,
     stop: threading.Event,
     say: Say,
+    lineage: Lineage,
 ) -> Batches:
     """All that a batch needs; a first plan is learned where there are posts to learn from."""
     kept = request.folder / "plan.json"
@@ -101,6 +116,7 @@ def _batches(
         Storing(store, request.folder / "found", lambda: open_store(request.where)),
         pin_anew=request.pin_anew,
         adjuster=_adjuster(request, following, relearner, say),
+        lineage=lineage,
     )
 
 
