@@ -112,12 +112,19 @@ def _batches(
         lambda: stream_id(request.checkpoint),
         relearner,
         Shedder(request.shed, request.latency_s, source.unread),
-        lambda batch: taken_files(request.checkpoint, batch),
+        lambda batch: _files(request, source, batch),
         Storing(store, request.folder / "found", lambda: open_store(request.where)),
         pin_anew=request.pin_anew,
         adjuster=_adjuster(request, following, relearner, say),
         lineage=lineage,
     )
+
+
+def _files(request: StreamRequest, source: Incoming, batch: int) -> list[Path]:
+    """Those that a batch takes; InputError if one is gone, or cannot be read as the others are."""
+    files = taken_files(request.checkpoint, batch)
+    source.check(files)
+    return files
 
 
 def _adjuster(request: StreamRequest, following: Following, relearner: Relearner, say: Say) -> Adjuster | None:

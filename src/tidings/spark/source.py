@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,8 +15,8 @@ from pyspark.sql import types as T
 from tidings.disk import write_whole
 from tidings.errors import InputError
 from tidings.model import CORRUPT, POST_FIELDS
-from tidings.receive.post_files import FORMATS, PostFiles, find_posts
-from tidings.spark.read import read_posts, tags_of_json
+from tidings.receive.post_files import FORMATS, PostFiles, csv_header, find_posts
+from tidings.spark.read import csv_schema, read_posts, tags_of_json
 
 _LOOK_AGAIN_SECONDS = 0.2
 _ANY_AGE = "36500d"  # else a file a week older than the newest one taken (moved there, say) is passed over in silence
@@ -72,6 +72,23 @@ def read_folder(spark: SparkSession, folder: Folder, max_posts: int, processed: 
     return tags_of_json(posts) if folder.format == "json" else posts
 
 
+def check_headers(folder: Folder, files: Iterable[Path]) -> None:
+    """InputError names a CSV file with other columns than the first had: Spark goes by their places, not their names."""
+    columns = _counting(folder.schema.names[:-1])  # the last is the corrupt record
+    for file in files if folder.format == "csv" else ():
+        found = _counting(csv_header(file, ()))
+        if found and found != columns:
+            raise InputError(
+                f"{file}: its columns are not those of the first file ({', '.join(filter(None, columns))}, in these "
+                "places); put one with the same header in its place, or an empty one to go on without it."
+            )
+
+
+def _counting(names: Iterable[str]) -> list[str | None]:
+    """The columns by their places; it does not matter how those are called that do not count."""
+    return [name if name in POST_FIELDS else None for name in names]
+
+
 def _first_file(folder: Path) -> PostFiles | None:
     try:
         found = find_posts(str(folder))
@@ -93,7 +110,7 @@ def _look(spark: SparkSession, folder: Path, first: PostFiles) -> Folder:
         fields = [T.StructField(n, kinds.get(n, T.StringType()) if n == "id" else T.StringType()) for n in POST_FIELDS]
         schema = T.StructType([*fields, T.StructField(CORRUPT, T.StringType())])
     elif first.format == "csv":
-        schema = T.StructType([T.StructField(name, T.StringType()) for name in [*first.headers[0], CORRUPT]])
+        schema = csv_schema(first.headers[0])
     return Folder(folder, first.format, schema)
 
 

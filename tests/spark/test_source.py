@@ -1,0 +1,25 @@
+"""Where a stream takes its posts from: what is kept of the first look, and files that do not fit it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidings.errors import InputError
+from tidings.spark.read import csv_schema
+from tidings.spark.source import Folder, check_headers
+
+
+def test_a_csv_file_with_its_columns_in_other_places_is_not_misread_in_silence(tmp_path):
+    folder = Folder(tmp_path, "csv", csv_schema(["id", "text", "note", "note"]))
+    same, empty, other = tmp_path / "same.csv", tmp_path / "empty.csv", tmp_path / "other.csv"
+    same.write_text("id,text,remark,\n1,storm,,\n")
+    empty.touch()
+    check_headers(folder, [same, empty])
+    for header in ("text,id,note,note", "id,text,note", "id,text,note,note,lang", "name,words,a,b"):
+        other.write_text(f"{header}\n1,2,3,4\n")
+        with pytest.raises(InputError, match=f"^{other}: its columns are not those of the first file \\(id, text, in "):
+            check_headers(folder, [same, other])
+
+
+def test_columns_that_do_not_count_may_have_one_name_or_none():
+    assert csv_schema(["text", "x", "x", ""]).names == ["text", "_column_1", "_column_2", "_column_3", "_corrupt_record"]
