@@ -22,4 +22,5 @@ def test_a_csv_file_with_its_columns_in_other_places_is_not_misread_in_silence(t
 
 
 def test_columns_that_do_not_count_may_have_one_name_or_none():
-    assert csv_schema(["text", "x", "x", ""]).names == ["text", "_column_1", "_column_2", "_column_3", "_corrupt_record"]
+    names = csv_schema(["text", "x", "x", ""]).names
+    assert names == ["text", "_column_1", "_column_2", "_column_3", "_corrupt_record"]

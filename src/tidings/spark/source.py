@@ -73,7 +73,7 @@ def read_folder(spark: SparkSession, folder: Folder, max_posts: int, processed: 
 
 
 def check_headers(folder: Folder, files: Iterable[Path]) -> None:
-    """InputError names a CSV file with other columns than the first had: Spark goes by their places, not their names."""
+    """InputError names a CSV file with other columns than the first: Spark goes by their places, not their names."""
     columns = _counting(folder.schema.names[:-1])  # the last is the corrupt record
     for file in files if folder.format == "csv" else ():
         found = _counting(csv_header(file, ()))
