@@ -6,7 +6,7 @@ import pytest
 
 from tidings.errors import InputError
 from tidings.spark.read import csv_schema
-from tidings.spark.source import Folder, check_headers
+from tidings.spark.source import Folder, check_headers, first_look
 
 
 def test_a_csv_file_with_its_columns_in_other_places_is_not_misread_in_silence(tmp_path):
@@ -24,3 +24,11 @@ def test_a_csv_file_with_its_columns_in_other_places_is_not_misread_in_silence(t
 def test_columns_that_do_not_count_may_have_one_name_or_none():
     names = csv_schema(["text", "x", "x", ""]).names
     assert names == ["text", "_column_1", "_column_2", "_column_3", "_corrupt_record"]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"path": 1}', '{"path": "x", "format": "csv", "schema": {}}'])
+def test_a_damaged_note_of_how_posts_are_read_is_named_with_the_way_out(tmp_path, content):
+    kept = tmp_path / "source.json"
+    kept.write_text(content)
+    with pytest.raises(InputError, match=f"^{kept}: this file, which says how posts are read, is damaged; remove it"):
+        first_look(None, str(tmp_path), kept, lambda: True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
@@ -120,10 +121,19 @@ def _keep(folder: Folder, kept: Path) -> None:
 
 
 def _as_kept(path: str, kept: Path) -> Folder:
-    told = json.loads(kept.read_text("utf-8"))
-    if told["path"] != os.path.abspath(path):
-        raise InputError(f"{path}: this state belongs to the posts of {told['path']}; give each source a --state.")
-    return Folder(Path(path), told["format"], T.StructType.fromJson(told["schema"]))
+    try:
+        told = json.loads(kept.read_text("utf-8"))
+        before, folder = told["path"], Folder(Path(path), told["format"], T.StructType.fromJson(told["schema"]))
+        if folder.format not in FORMATS.values():
+            raise ValueError(folder.format)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, PySparkException) as error:
+        raise InputError(
+            f"{kept}: this file, which says how posts are read, is damaged; remove it and run again: it is made anew "
+            "from the first file of posts."
+        ) from error
+    if before != os.path.abspath(path):
+        raise InputError(f"{path}: this state belongs to the posts of {before}; give each source a --state.")
+    return folder
 
 
 def bytes_a_post(folder: Folder) -> float:
