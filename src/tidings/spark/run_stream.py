@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tidings.correlate.windows import check_settings
 from tidings.errors import InputError
 from tidings.spark.adjusting import Adjuster
-from tidings.spark.checkpoint import check, check_stored, open_batch, stream_id
+from tidings.spark.checkpoint import check, check_source, check_stored, open_batch, stream_id
 from tidings.spark.deliver import Delivery, ToKafka, ToParquet, ToStore
 from tidings.spark.ending import failed, hear_out, until_stopped
 from tidings.spark.following import Following, followed
@@ -48,7 +48,7 @@ def run_stream(request: StreamRequest, say: Say) -> None:
             stack.enter_context(hold_file(request.folder / "work.lock", "stream", request.folder))  # for all stores
             lineage = _lineage(request, store, say)
             store_left(store, request.folder / "found")
-            _check_checkpoint(request.checkpoint, store)
+            _check_checkpoint(request, store)
             if request.correlate is not None:
                 check_settings(request.folder / FOLDER, request.correlate.settings)
             following = followed(request, store)
@@ -75,9 +75,11 @@ def _lineage(request: StreamRequest, store: Store, say: Say) -> Lineage:
     return lineage
 
 
-def _check_checkpoint(checkpoint: Path, store: Store) -> None:
+def _check_checkpoint(request: StreamRequest, store: Store) -> None:
     """InputError unless the stream can go on, with all files of a batch that has to be run again."""
+    checkpoint = request.checkpoint
     check(checkpoint, partial(_last_begun, store))
+    check_source(checkpoint, parse_kafka_url(request.posts).topic if request.posts.startswith(SCHEME) else None)
     if not (checkpoint / "metadata").exists():
         return
     stream, batch = stream_id(checkpoint), open_batch(checkpoint)
