@@ -32,3 +32,7 @@ def test_a_damaged_note_of_how_posts_are_read_is_named_with_the_way_out(tmp_path
     kept.write_text(content)
     with pytest.raises(InputError, match=f"^{kept}: this file, which says how posts are read, is damaged; remove it"):
         first_look(None, str(tmp_path), kept, lambda: True)
+
+
+def test_who_takes_only_what_is_there_does_not_wait_for_a_first_file(tmp_path):
+    assert first_look(None, str(tmp_path), tmp_path / "source.json", lambda: False, waits=False) is None

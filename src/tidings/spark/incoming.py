@@ -56,6 +56,8 @@ def incoming(
     with cancelled_when(stop, spark):
         folder = look(request, spark, stop)
     if folder is None:
+        if request.once and not stop.is_set():
+            say(f"there are no posts in {request.posts}.")
         return None
     waiting = WaitingFiles(folder.path, folder.format, request.checkpoint / "sources" / "0")
     size = bytes_a_post(folder)
@@ -69,7 +71,7 @@ def incoming(
 def look(request: StreamRequest, spark: SparkSession, stop: threading.Event) -> Folder | None:
     """How the files are read; None when stopped before there is one."""
     try:
-        return first_look(spark, request.posts, request.folder / "source.json", stop.is_set)
+        return first_look(spark, request.posts, request.folder / "source.json", stop.is_set, waits=not request.once)
     except TidingsError:
         raise
     except Exception as error:

@@ -35,10 +35,12 @@ class Folder:
         return str(self.path)
 
 
-def first_look(spark: SparkSession, path: str, kept: Path, stopped: Callable[[], bool]) -> Folder | None:
+def first_look(
+    spark: SparkSession, path: str, kept: Path, stopped: Callable[[], bool], waits: bool = True
+) -> Folder | None:
     """How the files of a directory are read: as they were at the first start (`kept`), else as the first file tells.
 
-    Waits for that file; None when stopped meanwhile.
+    Waits for that file if it is to; None when there is none, or when stopped meanwhile.
     """
     if kept.is_file():
         return _as_kept(path, kept)
@@ -50,6 +52,8 @@ def first_look(spark: SparkSession, path: str, kept: Path, stopped: Callable[[],
             look = _look(spark, folder, first)
             _keep(look, kept)
             return look
+        if not waits:
+            break
         time.sleep(_LOOK_AGAIN_SECONDS)
     return None
 
