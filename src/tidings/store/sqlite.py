@@ -31,11 +31,11 @@ _WAL_BYTES = 64 << 20
 _BUSY_MS = 30_000
 _PARAMETERS = 500  # bound at once: many rows a statement cost half, but preparing takes time with the square of them
 _AT_ONCE = 50  # statements' worth of Python objects, few enough to stay in the processor's cache
-_FIRST_PRAGMAS = (
+_FILE_PRAGMAS = (  # the file keeps them
     f"page_size = {_PAGE_BYTES}",
     "auto_vacuum = INCREMENTAL",
     "journal_mode = WAL",
-)  # it keeps them
+)
 _PRAGMAS = (
     "synchronous = FULL",
     "temp_store = MEMORY",
