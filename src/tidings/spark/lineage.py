@@ -56,7 +56,7 @@ class Lineage:
     def _remembered(self) -> dict[str, Any]:
         try:
             told = json.loads(self._file.read_text("utf-8"))
-            return {"position": int(told["position"]), **told}
+            return {**told, "position": int(told["position"])}
         except (OSError, ValueError, KeyError, TypeError, AttributeError):  # none yet, or damaged
             return {}
 
