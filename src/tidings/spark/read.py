@@ -157,4 +157,9 @@ def _reader(spark: SparkSession, posts: PostFiles) -> DataFrameReader:
 
 def _paths(files: Iterable[Path]) -> list[str]:
     """Absolute, and with nothing in them that Spark would take for a pattern."""
-    return [_GLOB.sub(r"\\\1", os.path.abspath(file)) for file in files]
+    return [as_written(file) for file in files]
+
+
+def as_written(path: Path) -> str:
+    """The path as Spark finds it and nothing else."""
+    return _GLOB.sub(r"\\\1", os.path.abspath(path))

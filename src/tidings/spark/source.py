@@ -17,7 +17,7 @@ from tidings.disk import write_whole
 from tidings.errors import InputError
 from tidings.model import CORRUPT, POST_FIELDS
 from tidings.receive.post_files import FORMATS, PostFiles, csv_header, find_posts
-from tidings.spark.read import csv_schema, read_posts, tags_of_json
+from tidings.spark.read import as_written, csv_schema, read_posts, tags_of_json
 
 _LOOK_AGAIN_SECONDS = 0.2
 _ANY_AGE = "36500d"  # else a file a week older than the newest one taken (moved there, say) is passed over in silence
@@ -73,7 +73,7 @@ def read_folder(spark: SparkSession, folder: Folder, max_posts: int, processed: 
     )
     if folder.format == "csv":
         reader = reader.options(header="true", multiLine="true", escape='"', encoding="UTF-8")
-    posts = getattr(reader, folder.format)(os.path.abspath(folder.path))
+    posts = getattr(reader, folder.format)(as_written(folder.path))
     return tags_of_json(posts) if folder.format == "json" else posts
 
 
