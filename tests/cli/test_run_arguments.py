@@ -26,9 +26,13 @@ from tidings.errors import InputError
         (["--matchers", "5000"], "less than or equal to 1024"),
         (["--relearn-factor", "-1"], "--relearn-factor -1: give more than 1, or 0 for never."),
         (["--relearn-factor", "0.9"], "--relearn-factor 0.9: give more than 1"),
+        (["--deliver", "{posts}"], ": posts are taken from there; let matches go elsewhere."),
+        (["--deliver", "{posts}/out/../matches"], ": posts are taken from there"),
+        (["--posts", "kafka://a:1,b:1/t", "--deliver", "kafka://b:1/t"], "kafka://b:1/t: posts are taken from there"),
     ],
 )
 def test_each_mistake_is_named(tmp_path, capsys, options, sentence):
+    options = [option.replace("{posts}", str(tmp_path)) for option in options]
     assert run(["run", "--posts", str(tmp_path), "--state", str(tmp_path / "state"), *options]) == 2
     printed = capsys.readouterr()
     assert (printed.out, printed.err.count("\n")) == ("", 1)

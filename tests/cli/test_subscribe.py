@@ -292,3 +292,10 @@ def test_polygons_of_a_file_are_stored(said, tmp_path):
     (tmp_path / "many.jsonl").write_text(json.dumps({"id": 1, "query": "storm", "region": TRIANGLE}) + "\n")
     assert said("subscribe", "--file", "many.jsonl")[0] == 0
     assert stored() == [(1, "", "storm", NUMBERS)]
+
+
+def test_an_owner_that_is_no_text_is_told_in_one_sentence(said):
+    assert said("subscribe", "storm")[0] == 0
+    code, out, error = said("subscriptions", "--owner", "\udcff")
+    assert (code, out, error.count("\n")) == (2, "", 1)
+    assert "--owner is not valid UTF-8" in error

@@ -135,3 +135,20 @@ def test_a_batch_without_matches_makes_no_file(tmp_path):
     none = Found(pa.table({"id": [1]}), pa.table({"subscription": [], "post_row": []}), pa.table({"reason": []}))
     list(ToParquet(tmp_path / "out").deliver("stream-name", 3, 9, [none]))
     assert not (tmp_path / "out").exists()
+
+
+def test_a_batch_that_comes_again_and_finds_nothing_takes_its_file_back(tmp_path):
+    found = Found(pa.table({"id": [1]}), pa.table({"subscription": [1], "post_row": [0]}), pa.table({"reason": []}))
+    parquet = ToParquet(tmp_path / "out")
+    parquet.deliver("stream-name", 3, 9, [found])
+    assert len(list((tmp_path / "out").iterdir())) == 1
+    parquet.deliver("stream-name", 3, 10, [found._replace(matches=found.matches.slice(0, 0))])
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_parquet_file_is_on_the_disk_before_the_batch_is_marked_as_done(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(deliver, "sync", lambda path: synced.append(path.name))
+    found = Found(pa.table({"id": [1]}), pa.table({"subscription": [1], "post_row": [0]}), pa.table({"reason": []}))
+    ToParquet(tmp_path / "out").deliver("stream-name", 3, 9, [found])
+    assert synced == [".matches-stream-n-0000000003.parquet.partial", "out"]

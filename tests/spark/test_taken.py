@@ -8,7 +8,7 @@ import pytest
 
 from tidings.errors import InputError
 from tidings.index.follow import Follower
-from tidings.spark.checkpoint import open_batch
+from tidings.spark.checkpoint import check_source, open_batch
 from tidings.spark.deliver import ToStore
 from tidings.spark.relearning import Relearner
 from tidings.spark.stream import Batches
@@ -104,3 +104,17 @@ def test_open_is_the_batch_that_is_noted_and_not_done(notes):
     assert open_batch(notes.checkpoint) == 0
     notes.note("commits/0", {})
     assert open_batch(notes.checkpoint) is None
+
+
+def test_a_state_goes_on_with_the_source_it_began_with_only(notes):
+    check_source(notes.checkpoint, None)
+    check_source(notes.checkpoint, "posts")
+    notes.batch(0, {"logOffset": 0})
+    check_source(notes.checkpoint, None)
+    with pytest.raises(InputError, match="belongs to the posts of a directory; give each source a --state"):
+        check_source(notes.checkpoint, "posts")
+    notes.batch(1, {"posts": {"0": 7}})
+    check_source(notes.checkpoint, "posts")
+    for other in (None, "news"):
+        with pytest.raises(InputError, match="belongs to the posts of the Kafka topic posts; give"):
+            check_source(notes.checkpoint, other)

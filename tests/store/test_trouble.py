@@ -62,6 +62,16 @@ def test_an_older_store_is_migrated(where, monkeypatch):
             assert [s.id for s in store.subscriptions()] == [subscription]
 
 
+def test_who_only_reads_does_not_wait_for_a_batch_that_is_being_stored(where):
+    with open_store(where) as writer:
+        subscription = writer.subscribe("a")
+        with writer.database.write():
+            writer.database.run("UPDATE counter SET value = value WHERE name = 'number'")
+            with open_store(where) as reader:
+                assert [one.id for one in reader.subscriptions()] == [subscription]
+                assert reader.matches(subscription) == []
+
+
 @pytest.mark.parametrize("damage", ["foreign", "header", "cut", "other program"])
 def test_a_damaged_file_is_refused_by_name_with_the_way_out(tmp_path, damage):
     with open_store(tmp_path) as store:

@@ -15,6 +15,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tidings.cli.screen import error_screen, printable
+from tidings.errors import InputError
 
 # CSI …, OSC … (ended by BEL or ST), other strings up to ST, and two-character sequences; 8-bit forms too.
 _ESCAPES = re.compile(
@@ -37,6 +38,12 @@ def one_line(text: str, cells: int) -> str:
     if len(short) == len(line) and cell_len(line) <= cells:
         return line
     return set_cell_size(short, min(cell_len(short), cells - 1)).rstrip() + "…"
+
+
+def check_utf8(name: str, text: str | None) -> None:
+    """InputError where bytes were typed that are no text: nothing that is stored could be compared with them."""
+    if any("\ud800" <= character <= "\udfff" for character in text or ""):
+        raise InputError(f"{name} is not valid UTF-8; check the encoding of your terminal.")
 
 
 def safe_json(value: Any) -> str:

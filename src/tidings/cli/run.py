@@ -171,7 +171,7 @@ def run(
     check_master(master)
     at = state_at(state, work)
     _check_source(posts)
-    _check_delivery(deliver)
+    _check_delivery(deliver, posts)
     if correlate and processed == Processed.delete:
         raise InputError("--processed delete: with --correlate files are read twice, so they must be kept.")
     every, latency_s = seconds(trigger, "--trigger"), seconds(latency, "--latency")
@@ -273,12 +273,18 @@ def _check_source(posts: str) -> None:
         raise InputError(f"--posts {posts}: there is no such directory; make it, then put files of posts into it.")
 
 
-def _check_delivery(deliver: str) -> None:
+def _check_delivery(deliver: str, posts: str) -> None:
+    """Nor may matches go where posts come from: each of them would be matched again, and again."""
     if deliver.startswith("kafka://"):
         from tidings.spark.kafka import parse_kafka_url
 
-        parse_kafka_url(deliver)
+        out = parse_kafka_url(deliver)
+        back = posts.startswith("kafka://") and out.is_same(parse_kafka_url(posts))
     elif "://" in deliver:
         raise InputError(f"--deliver {deliver}: matches go to the store, to a directory, or to kafka://SERVERS/TOPIC.")
     elif deliver != "store" and Path(deliver).is_file():
         raise InputError(f"--deliver {deliver}: this is a file; give a directory.")
+    else:
+        back = deliver != "store" and Path(deliver).resolve().is_relative_to(Path(posts).resolve())
+    if back:
+        raise InputError(f"--deliver {deliver}: posts are taken from there; let matches go elsewhere.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidings.cli.pipe import safe_json, say
+from tidings.cli.pipe import check_utf8, safe_json, say
 from tidings.cli.progress import Progress
 from tidings.cli.region import numbers_of, told_region, typed_region
 from tidings.cli.screen import show_error
@@ -85,8 +85,7 @@ def _check_arguments(query: str | None, file: Path | None, region: str | None, o
     if file is None and query is None and region is None:
         raise InputError("Give the QUERY in quotes, or many with --file FILE. Try: tidings subscribe --help")
     for name, text in (("QUERY", query), ("--owner", owner)):
-        if any("\ud800" <= character <= "\udfff" for character in text or ""):
-            raise InputError(f"{name} is not valid UTF-8; check the encoding of your terminal.")
+        check_utf8(name, text)
 
 
 def _subscribe_one(query: str, owner: str, region: Region | Polygons | None, place: State, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.cells import cell_len
 
-from tidings.cli.pipe import closable, one_line, safe_json, say
+from tidings.cli.pipe import check_utf8, closable, one_line, safe_json, say
 from tidings.cli.region import shown_region, told_region
 from tidings.cli.state import DEFAULT_STATE, StateOption, WorkOption, state_at
 
@@ -57,6 +57,7 @@ def subscriptions(
     work: WorkOption = None,
 ) -> None:
     """List them, page by page, so that it begins at once whatever their number."""
+    check_utf8("--owner", owner)
     place = state_at(state, work)
     with place.open() as store, closable():
         found = store.subscriptions(owner)

@@ -163,7 +163,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _with_headers(posts: PostFiles) -> PostFiles:
     """The files that are not empty, each with its header."""
-    read = [(file, _csv_header(file, posts.needs)) for file in posts.files]
+    read = [(file, csv_header(file, posts.needs)) for file in posts.files]
     full = [(file, header) for file, header in read if header]
     if not full:
         raise InputError(f"{posts.files[0]}: this file is empty; a CSV file of posts needs a header with `text`.")
@@ -171,7 +171,7 @@ def _with_headers(posts: PostFiles) -> PostFiles:
     return replace(posts, files=files, headers=headers)
 
 
-def _csv_header(file: Path, needs: tuple[str, ...]) -> tuple[str, ...]:
+def csv_header(file: Path, needs: tuple[str, ...]) -> tuple[str, ...]:
     """The column names of the first line that is not blank; none when there is no such line."""
     try:
         with gzip.open(file) if file.suffix.lower() == ".gz" else file.open("rb") as content:
@@ -179,7 +179,7 @@ def _csv_header(file: Path, needs: tuple[str, ...]) -> tuple[str, ...]:
         names = next((record for record in csv.reader(io.StringIO(start)) if record), [])
     except (OSError, EOFError, zlib.error, csv.Error) as error:
         raise InputError(f"{file}: this cannot be read as CSV ({str(error).rstrip('.')}).") from error
-    if names and not set(needs) & set(names):
+    if names and needs and not set(needs) & set(names):
         raise InputError(f"{file}: {_nothing_of(needs, names)}")
     twice = next((name for name in names if names.count(name) > 1 and name in POST_FIELDS), None)
     if twice is not None:

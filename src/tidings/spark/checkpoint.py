@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from tidings.errors import InputError
 
@@ -51,12 +52,30 @@ def _check_source(checkpoint: Path, batch: int, last: int) -> None:
         raise damaged(checkpoint, checkpoint / "sources" / "0" / str(needed))
 
 
+def check_source(checkpoint: Path, topic: str | None) -> None:
+    """InputError if what Spark noted last is of another source than this topic or, without one, than files."""
+    last = max(_files(checkpoint / "offsets"), default=-1)
+    told = _last_offset(checkpoint, last)
+    if not isinstance(told, dict) or not told:
+        return
+    topics = sorted(name for name, offset in told.items() if isinstance(offset, dict))
+    if topics != ([] if topic is None else [topic]):
+        before = f"the Kafka topic {', '.join(topics)}" if topics else "a directory"
+        raise InputError(f"{checkpoint}: this state belongs to the posts of {before}; give each source a --state.")
+
+
 def log_offset(checkpoint: Path, batch: int) -> int | None:
     """The last entry of the log of files that a batch takes; None before the first, and for posts from elsewhere."""
+    told = _last_offset(checkpoint, batch)
+    found = None if told is None else told.get("logOffset")
+    return found if isinstance(found, int) else None
+
+
+def _last_offset(checkpoint: Path, batch: int) -> Any:
+    """Where the source of a stream, its only one, was when a batch began; None where it had nothing yet."""
     path = checkpoint / "offsets" / str(batch)
     line = path.read_bytes().splitlines()[-1] if path.is_file() else _NOTHING
-    found = None if line == _NOTHING else json.loads(line).get("logOffset")
-    return found if isinstance(found, int) else None
+    return None if line == _NOTHING else json.loads(line)
 
 
 def open_batch(checkpoint: Path) -> int | None:

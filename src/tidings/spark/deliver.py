@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from tidings.disk import sync
 from tidings.spark.kafka import KafkaTopic, kafka_failure, write_matches_kafka
 from tidings.store import Found
 
@@ -44,7 +45,11 @@ class ToParquet:
         name = f"matches-{stream[:8]}-{batch:010d}.parquet"
         partial = self.folder / f".{name}.partial"
         if self._written(partial, parts, version):
+            sync(partial)  # the store will say that the batch is done: then its file must be there, come what may
             os.replace(partial, self.folder / name)
+            sync(self.folder)
+        else:  # it may have come before with other subscriptions (--pin-anew)
+            (self.folder / name).unlink(missing_ok=True)
         return map(_refused, parts)
 
     def _written(self, path: Path, parts: Iterable[Found], version: int) -> bool:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,7 @@ from tidings.spark.kafka import SCHEME, kafka_failure, parse_kafka_url, read_kaf
 from tidings.spark.read import read_posts
 from tidings.spark.request import Say, StreamRequest
 from tidings.spark.sample import first_posts
-from tidings.spark.source import Folder, bytes_a_post, first_look, read_folder
+from tidings.spark.source import Folder, bytes_a_post, check_headers, first_look, read_folder
 from tidings.spark.stop import cancelled_when
 from tidings.spark.unread import Unread, UnreadFiles, UnreadMessages
 from tidings.spark.waiting import WaitingFiles
@@ -39,6 +40,7 @@ class Incoming:
     waiting_files: Callable[[], int | None]
     unread: Unread
     sample: Sample
+    check: Callable[[list[Path]], None] = lambda files: None  # InputError if files of a batch cannot be read as these
 
 
 def incoming(
@@ -54,19 +56,22 @@ def incoming(
     with cancelled_when(stop, spark):
         folder = look(request, spark, stop)
     if folder is None:
+        if request.once and not stop.is_set():
+            say(f"there are no posts in {request.posts}.")
         return None
     waiting = WaitingFiles(folder.path, folder.format, request.checkpoint / "sources" / "0")
     size = bytes_a_post(folder)
     posts = read_folder(spark, folder, request.max_posts_per_batch, request.processed)
     again = partial(read_folder, folder=folder, max_posts=request.max_posts_per_batch)
     sample = partial(_newest_posts, spark, waiting, QUICK_SAMPLE * size, stop)
-    return Incoming(posts, again, waiting.count, UnreadFiles(request.checkpoint, waiting, size), sample)
+    unread = UnreadFiles(request.checkpoint, waiting, size)
+    return Incoming(posts, again, waiting.count, unread, sample, partial(check_headers, folder))
 
 
 def look(request: StreamRequest, spark: SparkSession, stop: threading.Event) -> Folder | None:
     """How the files are read; None when stopped before there is one."""
     try:
-        return first_look(spark, request.posts, request.folder / "source.json", stop.is_set)
+        return first_look(spark, request.posts, request.folder / "source.json", stop.is_set, waits=not request.once)
     except TidingsError:
         raise
     except Exception as error:

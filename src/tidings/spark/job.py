@@ -17,6 +17,7 @@ from tidings.spark.routing import Routing
 from tidings.spark.worker import IndexRef
 
 _SEND_ALL = Routing()
+_PLACE = "_place"  # of a post in its batch
 
 
 def match_posts(
@@ -72,12 +73,15 @@ def wanted_posts(
         unfit = "size(subscriptions) = 0"  # what is kept and wanted by nobody
         why = f"CASE WHEN {unfit} THEN {receive.reason(whole.columns)} END"
         return found.selectExpr(*receive.finished(whole.columns, why), "subscriptions")
-    matches = match_posts(whole, index, ref, tell, routing).groupBy(F.col("post_id").alias("id"))
-    lists = matches.agg(F.collect_set("subscription_id").alias("subscriptions"))
-    judged = whole.selectExpr(*receive.finished(whole.columns, receive.reason(whole.columns)))
-    found = judged.where("reason IS NULL").join(lists, "id").select(*judged.columns, "subscriptions")
+    # Posts are told apart by their places: two of a batch may have one id, and only one of them be wanted.
+    placed = whole.withColumn(_PLACE, F.monotonically_increasing_id())
+    matches = match_posts(placed.withColumn("id", F.col(_PLACE)), index, ref, tell, routing)
+    lists = matches.groupBy(F.col("post_id").alias(_PLACE)).agg(F.collect_set("subscription_id").alias("subscriptions"))
+    told = receive.finished(whole.columns, receive.reason(whole.columns))
+    judged = placed.selectExpr(*told, _PLACE)
+    found = judged.where("reason IS NULL").join(lists, _PLACE)
     refused = judged.where("reason IS NOT NULL").withColumn("subscriptions", F.array().cast(listed.dataType))
-    return found.unionByName(refused)
+    return found.unionByName(refused).drop(_PLACE)
 
 
 def _by_batch(hits: DataFrame) -> DataFrame:

@@ -68,6 +68,10 @@ class KafkaTopic:
     def __str__(self) -> str:
         return f"{SCHEME}{self.servers}/{self.topic}"
 
+    def is_same(self, other: KafkaTopic) -> bool:
+        """Whether both name one topic of servers of which at least one is the same."""
+        return self.topic == other.topic and bool(set(self.servers.split(",")) & set(other.servers.split(",")))
+
 
 def parse_kafka_url(url: str) -> KafkaTopic:
     """The topic that `kafka://host:port[,host:port]/topic` names; for all else an InputError says what is wrong."""

@@ -15,7 +15,7 @@ from tidings.config import MAX_TEXT_BYTES
 from tidings.errors import InputError
 from tidings.model import CORRUPT, POST_FIELDS
 
-_FIT = ("id", "text", "title", "tags", "lat", "lon")  # these are as they should be before they are matched
+_FIT = ("id", "title", "tags", "lat", "lon")  # these are as they should be before they are matched
 _IDENTITY = ("text", "title", "author", "time", "link", "lat", "lon")
 
 

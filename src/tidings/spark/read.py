@@ -9,7 +9,7 @@ import gzip
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from pathlib import Path
 
@@ -56,11 +56,16 @@ def _read_csv(spark: SparkSession, posts: PostFiles) -> DataFrame:
 
 
 def _read_csv_group(reader: DataFrameReader, header: tuple[str, ...], files: list[Path]) -> DataFrame:
-    names = [name if name in POST_FIELDS else f"_column_{at}" for at, name in enumerate(header)]
-    schema = T.StructType([T.StructField(name, T.StringType()) for name in [*names, CORRUPT]])
+    schema = csv_schema(header)
     options = {"header": "true", "multiLine": "true", "escape": '"', "columnPruning": "false", "encoding": "UTF-8"}
     found = reader.schema(schema).options(**options).csv(_paths(files))
     return found.select(*(name for name in found.columns if name in POST_FIELDS), CORRUPT)
+
+
+def csv_schema(header: Sequence[str]) -> T.StructType:
+    """All columns are strings; those that do not count may be named twice or not at all, so they get names of ours."""
+    names = [name if name in POST_FIELDS else f"_column_{at}" for at, name in enumerate(header)]
+    return T.StructType([T.StructField(name, T.StringType()) for name in [*names, CORRUPT]])
 
 
 def _read_json(spark: SparkSession, posts: PostFiles) -> DataFrame:
@@ -152,4 +157,9 @@ def _reader(spark: SparkSession, posts: PostFiles) -> DataFrameReader:
 
 def _paths(files: Iterable[Path]) -> list[str]:
     """Absolute, and with nothing in them that Spark would take for a pattern."""
-    return [_GLOB.sub(r"\\\1", os.path.abspath(file)) for file in files]
+    return [as_written(file) for file in files]
+
+
+def as_written(path: Path) -> str:
+    """The path as Spark finds it and nothing else."""
+    return _GLOB.sub(r"\\\1", os.path.abspath(path))

@@ -14,12 +14,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tidings.correlate.windows import check_settings
 from tidings.errors import InputError
 from tidings.spark.adjusting import Adjuster
-from tidings.spark.checkpoint import check, check_stored, open_batch, stream_id
+from tidings.spark.checkpoint import check, check_source, check_stored, open_batch, stream_id
 from tidings.spark.deliver import Delivery, ToKafka, ToParquet, ToStore
 from tidings.spark.ending import failed, hear_out, until_stopped
 from tidings.spark.following import Following, followed
 from tidings.spark.incoming import Incoming, incoming
 from tidings.spark.kafka import SCHEME, parse_kafka_url
+from tidings.spark.lineage import Lineage
 from tidings.spark.relearning import Relearner
 from tidings.spark.request import Say, StreamRequest
 from tidings.spark.shedding import Shedder
@@ -31,6 +32,7 @@ from tidings.spark.taken import taken_files
 from tidings.spark.tidy import tidied
 from tidings.spark.watch import Listener, Newest, Watch
 from tidings.store import Store, open_store
+from tidings.store.hold import hold_file
 from tidings.watch.correlations import FOLDER
 from tidings.watch.prometheus import serve
 
@@ -43,11 +45,14 @@ def run_stream(request: StreamRequest, say: Say) -> None:
         with ended_by_signals():
             store = stack.enter_context(open_store(request.where))
             stack.enter_context(store.hold_stream())
+            stack.enter_context(hold_file(request.folder / "work.lock", "stream", request.folder))  # for all stores
+            lineage = _lineage(request, store, say)
             store_left(store, request.folder / "found")
-            _check_checkpoint(request.checkpoint, store)
+            _check_checkpoint(request, store)
             if request.correlate is not None:
                 check_settings(request.folder / FOLDER, request.correlate.settings)
             following = followed(request, store)
+            lineage.note(following.follower.index.manifest.position)
         stack.callback(following.follower.close)
         stack.enter_context(set_by_signals(stop))
         spark = stack.enter_context(started(request))
@@ -55,15 +60,26 @@ def run_stream(request: StreamRequest, say: Say) -> None:
         source = incoming(request, spark, newest, stop, say)
         if source is not None:
             beside = _correlating(request, source, spark, stop, say)
-            batches = _batches(request, store, following, source, spark, stop, say)
+            batches = _batches(request, store, following, source, spark, stop, say, lineage)
             watch = _watched(request, store, following, source, batches, newest)
             stack.enter_context(tidied(request, following.follower, say))
             _run(request, source.posts, batches, watch, spark, stop, say, beside)
 
 
-def _check_checkpoint(checkpoint: Path, store: Store) -> None:
+def _lineage(request: StreamRequest, store: Store, say: Say) -> Lineage:
+    """What is in the folder is of this store afterwards, or gone."""
+    lineage = Lineage(store, request.folder)
+    if not lineage.holds():
+        say(f"the index in {request.folder} was made from another store, or from this one before it was put back")
+        lineage.forget()
+    return lineage
+
+
+def _check_checkpoint(request: StreamRequest, store: Store) -> None:
     """InputError unless the stream can go on, with all files of a batch that has to be run again."""
+    checkpoint = request.checkpoint
     check(checkpoint, partial(_last_begun, store))
+    check_source(checkpoint, parse_kafka_url(request.posts).topic if request.posts.startswith(SCHEME) else None)
     if not (checkpoint / "metadata").exists():
         return
     stream, batch = stream_id(checkpoint), open_batch(checkpoint)
@@ -85,6 +101,7 @@ def _batches(
     spark: SparkSession,
     stop: threading.Event,
     say: Say,
+    lineage: Lineage,
 ) -> Batches:
     """All that a batch needs; a first plan is learned where there are posts to learn from."""
     kept = request.folder / "plan.json"
@@ -97,11 +114,19 @@ def _batches(
         lambda: stream_id(request.checkpoint),
         relearner,
         Shedder(request.shed, request.latency_s, source.unread),
-        lambda batch: taken_files(request.checkpoint, batch),
+        lambda batch: _files(request, source, batch),
         Storing(store, request.folder / "found", lambda: open_store(request.where)),
         pin_anew=request.pin_anew,
         adjuster=_adjuster(request, following, relearner, say),
+        lineage=lineage,
     )
+
+
+def _files(request: StreamRequest, source: Incoming, batch: int) -> list[Path]:
+    """Those that a batch takes; InputError if one is gone, or cannot be read as the others are."""
+    files = taken_files(request.checkpoint, batch)
+    source.check(files)
+    return files
 
 
 def _adjuster(request: StreamRequest, following: Following, relearner: Relearner, say: Say) -> Adjuster | None:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from tidings.disk import write_whole
 from tidings.errors import InputError
 from tidings.model import CORRUPT, POST_FIELDS
-from tidings.receive.post_files import FORMATS, PostFiles, find_posts
-from tidings.spark.read import read_posts, tags_of_json
+from tidings.receive.post_files import FORMATS, PostFiles, csv_header, find_posts
+from tidings.spark.read import as_written, csv_schema, read_posts, tags_of_json
 
 _LOOK_AGAIN_SECONDS = 0.2
 _ANY_AGE = "36500d"  # else a file a week older than the newest one taken (moved there, say) is passed over in silence
@@ -34,10 +35,12 @@ class Folder:
         return str(self.path)
 
 
-def first_look(spark: SparkSession, path: str, kept: Path, stopped: Callable[[], bool]) -> Folder | None:
+def first_look(
+    spark: SparkSession, path: str, kept: Path, stopped: Callable[[], bool], waits: bool = True
+) -> Folder | None:
     """How the files of a directory are read: as they were at the first start (`kept`), else as the first file tells.
 
-    Waits for that file; None when stopped meanwhile.
+    Waits for that file if it is to; None when there is none, or when stopped meanwhile.
     """
     if kept.is_file():
         return _as_kept(path, kept)
@@ -49,6 +52,8 @@ def first_look(spark: SparkSession, path: str, kept: Path, stopped: Callable[[],
             look = _look(spark, folder, first)
             _keep(look, kept)
             return look
+        if not waits:
+            break
         time.sleep(_LOOK_AGAIN_SECONDS)
     return None
 
@@ -68,8 +73,25 @@ def read_folder(spark: SparkSession, folder: Folder, max_posts: int, processed: 
     )
     if folder.format == "csv":
         reader = reader.options(header="true", multiLine="true", escape='"', encoding="UTF-8")
-    posts = getattr(reader, folder.format)(os.path.abspath(folder.path))
+    posts = getattr(reader, folder.format)(as_written(folder.path))
     return tags_of_json(posts) if folder.format == "json" else posts
+
+
+def check_headers(folder: Folder, files: Iterable[Path]) -> None:
+    """InputError names a CSV file with other columns than the first: Spark goes by their places, not their names."""
+    columns = _counting(folder.schema.names[:-1])  # the last is the corrupt record
+    for file in files if folder.format == "csv" else ():
+        found = _counting(csv_header(file, ()))
+        if found and found != columns:
+            raise InputError(
+                f"{file}: its columns are not those of the first file ({', '.join(filter(None, columns))}, in these "
+                "places); put one with the same header in its place, or an empty one to go on without it."
+            )
+
+
+def _counting(names: Iterable[str]) -> list[str | None]:
+    """The columns by their places; it does not matter how those are called that do not count."""
+    return [name if name in POST_FIELDS else None for name in names]
 
 
 def _first_file(folder: Path) -> PostFiles | None:
@@ -93,7 +115,7 @@ def _look(spark: SparkSession, folder: Path, first: PostFiles) -> Folder:
         fields = [T.StructField(n, kinds.get(n, T.StringType()) if n == "id" else T.StringType()) for n in POST_FIELDS]
         schema = T.StructType([*fields, T.StructField(CORRUPT, T.StringType())])
     elif first.format == "csv":
-        schema = T.StructType([T.StructField(name, T.StringType()) for name in [*first.headers[0], CORRUPT]])
+        schema = csv_schema(first.headers[0])
     return Folder(folder, first.format, schema)
 
 
@@ -103,10 +125,19 @@ def _keep(folder: Folder, kept: Path) -> None:
 
 
 def _as_kept(path: str, kept: Path) -> Folder:
-    told = json.loads(kept.read_text("utf-8"))
-    if told["path"] != os.path.abspath(path):
-        raise InputError(f"{path}: this state belongs to the posts of {told['path']}; give each source a --state.")
-    return Folder(Path(path), told["format"], T.StructType.fromJson(told["schema"]))
+    try:
+        told = json.loads(kept.read_text("utf-8"))
+        before, folder = told["path"], Folder(Path(path), told["format"], T.StructType.fromJson(told["schema"]))
+        if folder.format not in FORMATS.values():
+            raise ValueError(folder.format)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, PySparkException) as error:
+        raise InputError(
+            f"{kept}: this file, which says how posts are read, is damaged; remove it and run again: it is made anew "
+            "from the first file of posts."
+        ) from error
+    if before != os.path.abspath(path):
+        raise InputError(f"{path}: this state belongs to the posts of {before}; give each source a --state.")
+    return folder
 
 
 def bytes_a_post(folder: Folder) -> float:

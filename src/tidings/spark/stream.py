@@ -27,6 +27,7 @@ from tidings.spark.adjusting import Adjuster
 from tidings.spark.deliver import Delivery
 from tidings.spark.found import Parts, gathered, is_large
 from tidings.spark.job import wanted_posts
+from tidings.spark.lineage import Lineage
 from tidings.spark.load import LoadMeter
 from tidings.spark.points import reached
 from tidings.spark.relearning import Relearner
@@ -55,6 +56,7 @@ class Batches:
     storing: Storing | None = None  # None: everything at once, and held in memory before
     pin_anew: bool = False
     adjuster: Adjuster | None = None  # where there is a plan of places to adjust
+    lineage: Lineage | None = None
     stopping: threading.Event = field(default_factory=threading.Event)
     running: threading.Lock = field(default_factory=threading.Lock)
     spent_ms: dict[str, float] = field(default_factory=dict)
@@ -152,6 +154,8 @@ class Batches:
         if switches:
             reached("before switching", batch)
         index = self.follower.refresh()
+        if self.lineage is not None:
+            self.lineage.note(index.manifest.position)
         if switches:
             reached("after switching", batch)
         self.relearner.at_version(index)

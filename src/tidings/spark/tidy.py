@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tidings.errors import TidingsError
 from tidings.index.follow import Follower
 from tidings.spark.request import Say, StreamRequest
 from tidings.store import open_store
@@ -20,13 +19,13 @@ def tidied(request: StreamRequest, follower: Follower, say: Say) -> Iterator[Non
     done = threading.Event()
 
     def tidy() -> None:
-        with open_store(request.where) as store:
-            while not done.wait(_TIDY_S):
-                try:
+        while not done.wait(_TIDY_S):
+            try:
+                with open_store(request.where) as store:  # anew: a database may have been away meanwhile
                     store.retain(request.retention)
-                    follower.retire()
-                except (TidingsError, OSError) as error:  # the stream itself goes on
-                    say(f"tidying up failed and is tried again in {_TIDY_S:.0f} s: {error}")
+                follower.retire()
+            except Exception as error:  # whatever it is, the stream goes on, and what it leaves must stay bounded
+                say(f"tidying up failed and is tried again in {_TIDY_S:.0f} s: {error}")
 
     thread = threading.Thread(target=tidy, name="tidings-tidy", daemon=True)
     thread.start()

@@ -49,6 +49,8 @@ class PostgresDatabase:
             raise
 
     def _migrate(self) -> None:
+        if self._is_current():
+            return
         with self.write():
             self.run("CREATE TABLE IF NOT EXISTS store_version (version BIGINT NOT NULL)")
             if not self.rows("SELECT 1 FROM store_version"):
@@ -57,6 +59,15 @@ class PostgresDatabase:
             newest = migrate(self._where, version, self.run, WORDS)
             if newest != version:
                 self.run("UPDATE store_version SET version = ?", newest)
+
+    def _is_current(self) -> bool:
+        """Whether there is nothing to migrate: who only reads must not wait for a batch that is being stored."""
+        made = "SELECT to_regclass(quote_ident(current_schema()) || '.store_version')"
+        versions = self.rows("SELECT version FROM store_version") if self.rows(made)[0][0] is not None else []
+        steps: list[str] = []
+        for (version,) in versions:
+            migrate(self._where, version, steps.append, WORDS)
+        return bool(versions) and not steps
 
     def rows(self, sql: str, *parameters: Any) -> list[Row]:
         with self._lock, self._told():

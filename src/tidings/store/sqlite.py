@@ -31,10 +31,12 @@ _WAL_BYTES = 64 << 20
 _BUSY_MS = 30_000
 _PARAMETERS = 500  # bound at once: many rows a statement cost half, but preparing takes time with the square of them
 _AT_ONCE = 50  # statements' worth of Python objects, few enough to stay in the processor's cache
-_PRAGMAS = (
+_FILE_PRAGMAS = (  # the file keeps them
     f"page_size = {_PAGE_BYTES}",
     "auto_vacuum = INCREMENTAL",
     "journal_mode = WAL",
+)
+_PRAGMAS = (
     "synchronous = FULL",
     "temp_store = MEMORY",
     "cache_size = -131072",
@@ -65,11 +67,22 @@ class SqliteDatabase:
 
     def _prepare(self) -> None:
         self.connection.set_busy_timeout(_BUSY_MS)
-        for pragma in _PRAGMAS:
+        is_current = self._is_current()
+        for pragma in _PRAGMAS if is_current else (*_FILE_PRAGMAS, *_PRAGMAS):
             self.connection.execute(f"PRAGMA {pragma}").fetchall()
         self._check_length()
-        with self.write():
-            self._migrate()
+        if not is_current:
+            with self.write():
+                self._migrate()
+
+    def _is_current(self) -> bool:
+        """Whether there is nothing to migrate: who only reads must not wait for a batch that is being stored."""
+        if not self.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'store_version'"):
+            return False
+        versions, steps = self.rows("SELECT version FROM store_version"), list[str]()
+        for (version,) in versions:
+            migrate(self._path, version, steps.append, WORDS)
+        return bool(versions) and not steps
 
     def _check_length(self) -> None:
         """A file cut short is found when opened, not when its missing part is read some day."""
