@@ -48,9 +48,9 @@ def incoming(
 ) -> Incoming | None:
     """None when stopped before there is anything."""
     if request.posts.startswith(SCHEME):
-        unread = UnreadMessages(request.checkpoint, newest.offsets)
+        messages = UnreadMessages(request.checkpoint, newest.offsets)
         posts = _topic(request, spark)
-        return Incoming(posts, partial(_topic, request), lambda: None, unread, _nothing)
+        return Incoming(posts, partial(_topic, request), lambda: None, messages, _nothing)
     say(f"looking at the files in {request.posts}")
     folder = None
     with cancelled_when(stop, spark):
