@@ -17,7 +17,7 @@ from tidings.store.records import StoredMatch
 from tidings.web import shapes
 from tidings.web.problems import Refused, documented, missing
 from tidings.web.reading import Secret
-from tidings.web.service import Here, Owner, Service
+from tidings.web.service import MOST_CHARACTERS, Here, Owner, Service
 from tidings.web.shapes import Identity
 
 _PAGE = 100
@@ -120,14 +120,15 @@ async def _follow(
 
 def _latest(here: Service, subscription: int, count: int) -> list[StoredMatch]:
     with suppress(UnknownSubscription):
-        return here.reading.latest(subscription, count)
+        return here.reading.latest(subscription, count, most_characters=MOST_CHARACTERS)
     return []
 
 
 def _after(here: Service, subscription: int, cursor: int, is_allowed: Callable[[], bool]) -> list[StoredMatch] | None:
     """The next page; None if there is nothing to be read any more."""
     with suppress(UnknownSubscription):
-        return here.reading.matches(subscription, cursor, _PAGE) if is_allowed() else None
+        if is_allowed():
+            return here.reading.matches(subscription, cursor, _PAGE, most_characters=MOST_CHARACTERS)
     return None
 
 
