@@ -118,11 +118,13 @@ def test_what_cannot_be_is_told_in_a_sentence(tmp_path):
             [
                 ["serve", "--bind", f"127.0.0.1:{port}", *ALONE],
                 ["serve", "--bind", "8080", *ALONE],
+                ["serve", "--bind", f"{'é' * 70}.org:80", *ALONE],
                 ["serve", "--public-url", "example.org", *ALONE],
+                ["serve", "--public-url", "http://[", *ALONE],
                 ["serve", "--allow", "nonsense", *ALONE],
             ],
             tmp_path,
         )
-    assert [result.code for result in results] == [2] * 4, results
+    assert [result.code for result in results] == [2] * 6, results
     assert all(result.err.count("\n") == 1 for result in results), results
     assert "Address already in use" in results[0].err

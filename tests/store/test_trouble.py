@@ -101,17 +101,21 @@ def ended(server: str, store: Store) -> None:
         connection.execute("SELECT pg_terminate_backend(%s, 5000)", (number,))
 
 
+def _lose_and_go_on(server: str, store: Store) -> None:
+    ended(server, store)
+    for _ in range(2):  # the second would be outside of the transaction it was meant for
+        with pytest.raises(StoreError):
+            store.database.rows("SELECT 1")
+
+
 def test_a_lost_connection_is_made_anew_but_for_what_was_lost_with_it(server):
     with open_store(new_schema(server)) as store:
         ended(server, store)
-        with pytest.raises(StoreError, match="PostgreSQL database .* failed"):
+        with pytest.raises(StoreError, match=r"PostgreSQL database .* failed"):
             store.subscribe("a")
         subscription = store.subscribe("a")
         with pytest.raises(StoreError), store.database.write():
-            ended(server, store)
-            with pytest.raises(StoreError):
-                store.database.rows("SELECT 1")
-            store.database.rows("SELECT 1")  # outside of the transaction it was meant for
+            _lose_and_go_on(server, store)
         assert [one.id for one in store.subscriptions()] == [subscription]
         with store.hold_stream():
             ended(server, store)
@@ -126,9 +130,13 @@ def test_a_lost_connection_is_made_anew_but_for_what_was_lost_with_it(server):
 def test_a_writer_that_never_ends_is_told_after_a_while(server, monkeypatch):
     monkeypatch.setattr("tidings.store.postgres._LOCK_S", 1)
     where = new_schema(server)
-    with open_store(where) as store, open_store(where) as other, store.database.write():
-        with pytest.raises(StoreBusy, match="locked by another process"):
-            other.subscribe("a")
+    with (
+        open_store(where) as store,
+        open_store(where) as other,
+        store.database.write(),
+        pytest.raises(StoreBusy, match="locked by another process"),
+    ):
+        other.subscribe("a")
 
 
 HOLD = """

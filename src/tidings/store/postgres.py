@@ -176,7 +176,7 @@ class PostgresDatabase:
         found = self.rows(
             "SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
             f"WHERE l.locktype = 'advisory' AND l.granted AND l.classid = {lock} AND l.objid::bigint = "
-            f"({_HERE}::bigint & 4294967295) AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+            f"({_HERE}::bigint & 4294967295) AND a.datname = current_database() "
         )
         return str(found[0][0]).removeprefix("tidings ") if found else "another process"
 

@@ -63,9 +63,7 @@ def latest(db: Database, subscription: int, limit: int, most_characters: int | N
     return [_match(row) for row in reversed(found)]
 
 
-def _is_full(
-    found: list[Row], page: Callable[[int], list[Row]], limit: int, most_characters: int | None
-) -> bool:
+def _is_full(found: list[Row], page: Callable[[int], list[Row]], limit: int, most_characters: int | None) -> bool:
     """Add rows, page by page so that never many long ones are held; whether there are as many as there may be."""
     while len(found) < limit:
         count = limit - len(found) if most_characters is None else min(_AT_ONCE, limit - len(found))

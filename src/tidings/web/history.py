@@ -31,8 +31,8 @@ _LEAST_S = 60.0  # a shorter past is taken for this long: two posts in a second 
 _LOG = logging.getLogger("tidings.web")
 _KEPT = ("text", "title", "tags", "lat", "lon")
 _CHARACTERS, _TAGS, _TAG_CHARACTERS = 4_000, 20, 100  # kept of a post: a megabyte of text takes thirty when cleaned
-_WORK = 300_000  # conjunctions tried for one estimate, about a second's; a word looked at for a phrase is a sixth of one
-_WORDS_A_UNIT = 6
+_WORK = 300_000  # conjunctions tried for one estimate: about a second's
+_WORDS_A_UNIT = 6  # words looked at for a phrase take as long as one conjunction
 
 
 class Estimate(NamedTuple):

@@ -49,14 +49,14 @@ def _cleaned(post: NewPost, owner: str) -> dict[str, Any]:
     if not cleaned["text"].strip():
         raise InputError("text: there is none, so nothing can match; give the post a text.")
     if len(cleaned["text"].encode()) > MAX_TEXT_BYTES:
-        raise InputError(f"text: it has more than {MAX_TEXT_BYTES:,} bytes, which the stream does not take; shorten it.")
+        raise InputError(f"text: it has more than {MAX_TEXT_BYTES:,} bytes, and the stream takes no more; shorten it.")
     if post.link is not None and (link := clean_link(post.link)) is not None:
         cleaned["link"] = link
     if tags := [tag for tag in map(clean_text, post.tags) if tag.strip()]:
         cleaned["tags"] = tags
     identity = f"api:{owner}:{_identity(post, cleaned)}"
     if len(identity.encode()) > MAX_ID_BYTES:
-        raise InputError(f"id: {identity[:40]}… has more than {MAX_ID_BYTES:,} bytes, which no index holds; shorten it.")
+        raise InputError(f"id: {identity[:40]}… has more than {MAX_ID_BYTES:,} bytes; shorten it.")
     return {"id": identity, **cleaned}
 
 
