@@ -26,13 +26,20 @@ def write_whole(file: Path, text: str) -> None:
 
 
 def write_durably(file: Path, lines: Iterable[str]) -> None:
-    """A file gets its name when all of it is on the disk; whoever is killed before leaves none of that name."""
+    """A file gets its name when all of it is on the disk; whoever is killed before leaves none of that name.
+
+    What a full disk has cut short is deleted: it would keep the disk full.
+    """
     hidden = file.with_name(f".{file.name}.{os.getpid()}")
-    with hidden.open("w", encoding="utf-8") as written:
-        written.writelines(lines)
-        written.flush()
-        os.fsync(written.fileno())
-    hidden.rename(file)
+    try:
+        with hidden.open("w", encoding="utf-8") as written:
+            written.writelines(lines)
+            written.flush()
+            os.fsync(written.fileno())
+        hidden.rename(file)
+    except BaseException:
+        hidden.unlink(missing_ok=True)
+        raise
     sync(file.parent)
 
 

@@ -14,7 +14,8 @@ from urllib.error import HTTPError
 import pytest
 from tests.cli.runs import TIDINGS, environment, several, tidings
 
-from tidings.store import open_store
+from tidings.cli import owners
+from tidings.store import Store, open_store
 
 ALONE = ("--no-stream", "--no-crawl", "--no-hooks")
 
@@ -118,11 +119,31 @@ def test_what_cannot_be_is_told_in_a_sentence(tmp_path):
             [
                 ["serve", "--bind", f"127.0.0.1:{port}", *ALONE],
                 ["serve", "--bind", "8080", *ALONE],
+                ["serve", "--bind", f"{'é' * 70}.org:80", *ALONE],
                 ["serve", "--public-url", "example.org", *ALONE],
+                ["serve", "--public-url", "http://[", *ALONE],
                 ["serve", "--allow", "nonsense", *ALONE],
             ],
             tmp_path,
         )
-    assert [result.code for result in results] == [2] * 4, results
+    assert [result.code for result in results] == [2] * 6, results
     assert all(result.err.count("\n") == 1 for result in results), results
     assert "Address already in use" in results[0].err
+
+
+def test_removing_an_owner_can_be_done_again_after_it_was_interrupted(tmp_path, monkeypatch):
+    with open_store(tmp_path) as store:
+        store.accounts.add("ann")
+        store.add_feed("https://e.org/rss", "ann")
+
+    def interrupted(store, feed, owner):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "remove_feed", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            owners.remove("ann", str(tmp_path))
+    owners.remove("ann", str(tmp_path))
+    with open_store(tmp_path) as store:
+        assert store.accounts.all() == []
+        assert list(store.feeds()) == []

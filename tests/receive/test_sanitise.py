@@ -72,6 +72,7 @@ def test_text_that_is_too_long_ends_in_an_ellipsis():
         ("<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>", ""),
         ("<iframe srcdoc='<script>x</script>'></iframe><object data=x>y</object>tea<!-- z -->", "tea"),
         ("<a href='javascript:x' onclick=x title=x>tea</a><img alt=x onerror=x>", "tea"),
+        ('<p lang="en" title="<script>">tea</p><ul><li title="a>b">milk</li></ul>', "tea\nmilk"),
         ("<svg onload=x><text>x</text></svg><template>x</template><noscript>x</noscript>tea", "tea"),
     ],
 )

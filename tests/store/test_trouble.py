@@ -12,9 +12,10 @@ from pathlib import Path
 import apsw
 import pytest
 from tests.store.batches import ids, matches, posts, run
+from tests.store.conftest import new_schema
 
 from tidings.errors import StoreBusy, StoreDamaged, StoreError, StoreFull
-from tidings.store import open_store, schema
+from tidings.store import Store, open_store, schema
 from tidings.store.sqlite import FILE, SAFE_VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,6 +100,53 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
 def test_a_server_that_is_not_there_is_told_in_one_sentence():
     with pytest.raises(StoreError, match="PostgreSQL cannot be reached"):
         open_store("postgresql://nobody@/nothing?host=/nonexistent")
+
+
+def ended(server: str, store: Store) -> None:
+    """The server ends the connection, as when it is restarted."""
+    import psycopg
+
+    (number,) = store.database.rows("SELECT pg_backend_pid()")[0]
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("SELECT pg_terminate_backend(%s, 5000)", (number,))
+
+
+def _lose_and_go_on(server: str, store: Store) -> None:
+    ended(server, store)
+    with pytest.raises(StoreError):
+        store.database.rows("SELECT 1")
+    store.database.rows("SELECT 1")  # would be outside of the transaction it was meant for
+
+
+def test_a_lost_connection_is_made_anew_but_for_what_was_lost_with_it(server):
+    with open_store(new_schema(server)) as store:
+        ended(server, store)
+        with pytest.raises(StoreError, match=r"PostgreSQL database .* failed"):
+            store.subscribe("a")
+        subscription = store.subscribe("a")
+        with pytest.raises(StoreError), store.database.write():
+            _lose_and_go_on(server, store)
+        assert [one.id for one in store.subscriptions()] == [subscription]
+        with store.hold_stream():
+            ended(server, store)
+            for _ in range(2):  # who has lost the right to run the stream must not go on
+                with pytest.raises(StoreError):
+                    store.begin("s", 0, 1, 1)
+        assert store.ledger() == []
+    with pytest.raises(StoreError):
+        store.ledger()
+
+
+def test_a_writer_that_never_ends_is_told_after_a_while(server, monkeypatch):
+    monkeypatch.setattr("tidings.store.postgres._LOCK_S", 1)
+    where = new_schema(server)
+    with (
+        open_store(where) as store,
+        open_store(where) as other,
+        store.database.write(),
+        pytest.raises(StoreBusy, match="locked by another process"),
+    ):
+        other.subscribe("a")
 
 
 HOLD = """

@@ -73,6 +73,15 @@ def test_lists_go_in_and_out(ann, bob):
     assert urls == [["https://one.org/rss", "https://two.org/rss"]] * 2
 
 
+def test_a_list_that_spells_one_feed_in_many_ways_is_one_write(ann, service, monkeypatch):
+    """Each would be a transaction, while nobody else can add a feed."""
+    spelt = "".join(f'<outline xmlUrl="https://one.org/rss#{number}"/>' for number in range(50))
+    writes, add = [], service.writing.add_feed
+    monkeypatch.setattr(type(service.writing), "add_feed", lambda _, *given: writes.append(given) or add(*given))
+    assert sent(ann, f"<opml><body>{spelt}</body></opml>").json() == {"added": 1, "refused": []}
+    assert len(writes) == 1
+
+
 def test_a_list_is_taken_as_far_as_the_quota_goes(ann, service):
     service.writing.accounts.set_quotas("ann", Quotas(feeds=1))
     told = sent(ann, LIST).json()

@@ -80,3 +80,43 @@ def test_whatever_is_put_into_the_inbox_is_noticed(tmp_path):
             time.sleep(0.05)
     assert history.estimate(parse("storm")).sampled == 2
     assert list((tmp_path / "history").glob("*.json"))
+
+
+def test_a_long_post_and_a_costly_query_take_little(tmp_path):
+    """A week of posts of a megabyte each, or a query of a thousand ways tried on all of them, would take the server."""
+    clock = Clock()
+    history = History(tmp_path, clock)
+    history.take(lines("rain " * 200_000, title="x" * 100_000, tags=["y" * 100_000] * 1_000))
+    history.save()
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) < 20_000
+    for _ in range(10):
+        clock.now += HOUR_S
+        history.take(lines(*["storm tea milk", "sun"] * 50))
+    either = " OR ".join(f'"tea w{number}"' for number in range(200))
+    found = history.estimate(parse(f"storm ({either} OR milk)"))
+    assert found.matches_a_day == pytest.approx(0.5 * found.posts_a_day, rel=0.2)
+    assert found.sampled < 1_000
+
+
+@pytest.mark.parametrize("line", ['{"text": "x", "lat": 1%s, "lon": 1}' % ("0" * 400), "[" * 100_000, "7", "{"])
+def test_a_line_that_is_no_post_is_not_sampled(tmp_path, line):
+    history = History(tmp_path, Clock())
+    history.take([line, *lines("storm")])
+    assert history.estimate(parse("storm")).sampled == 1
+
+
+def test_a_disk_without_room_costs_the_sample_nothing_but_its_copy(tmp_path, monkeypatch, caplog):
+    history = History(tmp_path / "history", Clock())
+    history.take(lines("storm"))
+
+    def full(file, text):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tidings.web.history.write_whole", full)
+        history.save()
+    assert "No space left" in caplog.text
+    history.save()
+    again = History(tmp_path / "history", Clock())
+    again.load()
+    assert again.estimate(parse("storm")).sampled == 1

@@ -12,6 +12,7 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 from tests.web.conftest import client, opened
 from tests.web.test_subscriptions import subscribe
 
+from tidings.store.feeds import Visited
 from tidings.web.app import application, described
 
 SECRET = "xylophone-of-ann"
@@ -82,6 +83,19 @@ def test_a_feed_somebody_follows_already_looks_new_to_the_next(service, ann, bob
     assert bob.delete(f"/api/feeds/{mine['id']}").status_code == 404
     assert bob.delete(f"/api/feeds/{other['id']}").status_code == 204
     assert [feed["id"] for feed in ann.get("/api/feeds").json()["feeds"]] == [mine["id"]]
+
+
+def test_where_a_feed_moved_for_others_is_not_told_before_it_was_visited_for_oneself(service, ann, bob):
+    ann.post("/api/feeds", json={"url": "https://e.org/"})
+    (feed,) = service.writing.feeds("ann")
+    service.writing.visited([Visited(feed.id, "https://e.org/rss", "ok", feed.added_at, feed.added_at + 60)])
+    told = bob.post("/api/feeds", json={"url": "https://e.org/"}).json()
+    assert told["url"] == "https://e.org/"
+    assert bob.get("/api/feeds").json() == {"feeds": [told]}
+    assert b"e.org/rss" not in bob.get("/api/opml").content
+    (mine,) = service.writing.feeds("bob")
+    service.writing.visited([Visited(feed.id, mine.url, "ok", mine.added_at + 1, mine.added_at + 60)])
+    assert bob.get("/api/feeds").json()["feeds"][0]["url"] == "https://e.org/rss"
 
 
 @pytest.mark.parametrize("examples", [6, pytest.param(100, marks=pytest.mark.long)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import time
@@ -124,6 +125,24 @@ def test_only_so_many_listen_at_once_and_who_leaves_makes_room(ann, service, mon
         while service.listening and time.monotonic() < deadline:
             time.sleep(0.02)
         assert not service.listening
+
+
+def test_many_who_come_at_the_same_moment_are_not_let_in_together(ann, service):
+    path = live(subscribe(ann))
+
+    async def status(port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: tidings\r\n\r\n".encode())
+        return int((await reader.readline()).split()[1]), writer
+
+    async def come(port):
+        found = await asyncio.gather(*(status(port) for _ in range(50)))
+        for _, writer in found:
+            writer.close()
+        return sorted(code for code, _ in found)
+
+    with listening(service) as url:
+        assert asyncio.run(come(urlsplit(url).port)) == [200] * 20 + [429] * 30
 
 
 def test_ending_lets_live_readers_go_at_once(ann, service):

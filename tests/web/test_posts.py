@@ -53,6 +53,9 @@ def test_nothing_that_is_no_text_is_stored(ann, service):
         {"text": "a", "unknown": 1},
         {"text": "a", "lat": 91},
         {"text": "a", "id": ""},
+        {"text": "a", "id": "\U0001f600" * 300},  # what the store would not take must not be acknowledged
+        {"text": "a", "id": 10**2_000},
+        {"text": "é" * 600_000},
         [],
         [{"text": "a"}, {}],
         [{"text": "a"}] * 1_001,
@@ -65,6 +68,15 @@ def test_a_post_that_cannot_be_used_is_refused_and_none_of_its_request_taken(ann
     assert told.status_code == 422
     assert told.json()["error"]
     assert waiting(service) == []
+    assert ann.get("/api/me").json()["posts_today"]["used"] == 0
+
+
+def test_what_a_full_disk_has_no_room_for_is_refused_and_not_counted(ann, service, monkeypatch):
+    def full(inbox, name, posts):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tidings.web.posts.put", full)
+    assert ann.post("/api/posts", json=[{"text": "a"}, {"text": "b"}]).status_code == 503
     assert ann.get("/api/me").json()["posts_today"]["used"] == 0
 
 

@@ -8,6 +8,8 @@ import feedparser
 import pytest
 from tests.web.test_subscriptions import subscribe
 
+from tidings.errors import StoreError
+
 KINDS = {"rss": "application/rss+xml", "atom": "application/atom+xml", "json": "application/feed+json"}
 
 
@@ -102,3 +104,32 @@ def test_headers_keep_browsers_and_robots_at_bay(ann, anonymous):
     assert answer.headers["referrer-policy"] == "no-referrer"
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert anonymous.head(paths(subscribe(ann))["rss"]).status_code == 200
+
+
+def test_long_posts_make_no_long_answer_and_none_is_missed(ann, anonymous, found):
+    """A hundred posts of a megabyte each in every answer would take the machine's memory."""
+    made = subscribe(ann)
+    for batch in range(3):
+        found(made["id"], [f"{batch}-{row}" for row in range(4)], text=["tea " * 250_000] * 4)
+    for path in paths(made).values():
+        assert 1_000_000 < len(anonymous.get(path).content) < 6_000_000
+    seen, after, more = [], 0, True
+    while more:
+        page = ann.get(f"/api/subscriptions/{made['id']}/matches?after={after}&limit=1000")
+        assert len(page.content) < 6_000_000
+        told = page.json()
+        seen += [match["post_id"] for match in told["matches"]]
+        after, more = told["cursor"], told["more"]
+    assert seen == [f"{batch}-{row}" for batch in range(3) for row in range(4)]
+
+
+def test_no_secret_address_is_written_to_a_log(ann, anonymous, service, monkeypatch, caplog):
+    path = paths(subscribe(ann))["rss"]
+
+    def lost(secret):
+        raise StoreError("The store is gone.")
+
+    monkeypatch.setattr(service.reading.addresses, "find", lost)
+    assert anonymous.get(path).status_code == 503
+    assert "GET /read/…/rss: The store is gone." in caplog.text
+    assert path.split("/")[2] not in caplog.text

@@ -64,3 +64,11 @@ def test_all_end_together_also_who_does_not_want_to():
 def test_a_line_without_end_does_not_end_the_listening():
     said, _ = supervised(1.5, child("print('x' * 1_000_000); print('after', flush=True); import time; time.sleep(60)"))
     assert "child: after" in said
+
+
+def test_who_cannot_be_started_is_tried_again():
+    said, _ = supervised(0.5, Child("nobody", ("/nonexistent/program",)))
+    assert said[:2] == [
+        "nobody: cannot be started (No such file or directory); again in 0.1 s",
+        "nobody: cannot be started (No such file or directory); again in 0.2 s",
+    ]

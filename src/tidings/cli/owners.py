@@ -142,7 +142,8 @@ def revoke(name: _NameArgument, state: StateOption = DEFAULT_STATE, work: WorkOp
 def remove(name: _NameArgument, state: StateOption = DEFAULT_STATE, work: WorkOption = None) -> None:
     """Remove an owner with its tokens, subscriptions, webhooks and feeds."""
     with state_at(state, work).open() as store:
-        store.accounts.remove(name)
+        store.accounts.revoke(name)  # it adds nothing any more
         for feed in list(store.feeds(name)):
             store.remove_feed(feed.id, name)
+        store.accounts.remove(name)  # last: who is interrupted before can do it again
     print(f"{name} removed")

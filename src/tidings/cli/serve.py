@@ -101,8 +101,12 @@ def _address(bind: str) -> tuple[str, int]:
 def _public(url: str | None) -> str | None:
     if url is None:
         return None
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # brackets without an address in them, a port that is no number
+        is_address = False
+    if not is_address or parts.query or parts.fragment:
         raise InputError(f"--public-url {url}: give an address as in https://tidings.example.org.")
     return url.rstrip("/")
 

@@ -16,7 +16,7 @@ from random import Random
 import aiohttp
 
 from tidings.deliver.webhook_decide import decide
-from tidings.deliver.webhook_message import MAX_MATCHES, Message, message
+from tidings.deliver.webhook_message import MAX_BYTES, MAX_MATCHES, Message, message
 from tidings.deliver.webhook_post import TIMEOUT_S, post, sending_session
 from tidings.outgoing.addresses import PUBLIC_ONLY, Allowed
 from tidings.store import Store
@@ -24,6 +24,7 @@ from tidings.store.webhook_queue import Share, Tried
 from tidings.store.webhooks import Attempt, Webhook
 
 _TIDY_S = 60.0
+_MOST_CHARACTERS = 2 * MAX_BYTES  # more than a message of several matches ever holds; a hundred may have a hundred MB
 _GRACE_S = 3.0  # for what is on its way when the sender is told to end; what does not arrive is sent again
 
 
@@ -154,7 +155,7 @@ class Sender:
         """The message each is at, or its next; those whose matches were forgotten meanwhile rest."""
         found: dict[int, Message] = {}
         for hook in hooks:
-            matches = self._queue.waiting(hook, MAX_MATCHES)
+            matches = self._queue.waiting(hook, MAX_MATCHES, _MOST_CHARACTERS)
             if matches:
                 found[hook.id] = message(hook.name, hook.subscription, matches, is_fixed=hook.pending is not None)
         self._queue.rest([hook for hook in hooks if hook.id not in found])

@@ -62,7 +62,7 @@ def text_of_html(document: str) -> str:
         _bounded(document),
         tags=set(_BLOCKS),
         clean_content_tags=set(_DROPPED_WHOLE),
-        attributes={},
+        attributes={"*": set()},  # without the star `lang` and `title` would stay
         link_rel=None,
     )
     text = clean_text(html.unescape(_TAG.sub("\n", bare)))

@@ -162,6 +162,11 @@ class Accounts:
                 )
             self._db.run(_PUBLISH, name, day, posts)
 
+    def take_back(self, name: str, posts: int) -> None:
+        """Posts that were counted today and could not come after all."""
+        sql = "UPDATE published SET posts = posts - ? WHERE owner = ? AND day = ? AND posts >= ?"
+        self._db.run(sql, posts, name, self._day(), posts)
+
     def _day(self) -> int:
         return int(self._now() // DAY_S)
 

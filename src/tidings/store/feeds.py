@@ -20,15 +20,18 @@ from tidings.store.database import Database, Row
 
 FeedState = Literal["new", "ok", "failing", "gone"]
 _PAGE = 1_000
-_FEED = "f.id, f.url, {title}, f.site, f.state, {added}, f.checked_at, f.due_at, f.error, f.articles"
-_MINE = _FEED.format(title="CASE WHEN o.title <> '' THEN o.title ELSE f.title END", added="o.added_at")
-_ANYBODYS = _FEED.format(title="f.title", added="f.added_at")
+_FEED = "f.id, f.url, {title}, f.site, f.state, {added}, f.checked_at, f.due_at, f.error, f.articles, {given}"
+_MINE = _FEED.format(title="CASE WHEN o.title <> '' THEN o.title ELSE f.title END", added="o.added_at", given="o.given")
+_ANYBODYS = _FEED.format(title="f.title", added="f.added_at", given="''")
 _OUTBOX_POSTS = 2_000  # a row of the outbox: one file in the inbox
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """A feed as its followers see it. ``error`` is empty while all is well; ``due_at`` is None once it is gone."""
+    """A feed as its followers see it. ``error`` is empty while all is well; ``due_at`` is None once it is gone.
+
+    ``given`` is the address one follower gave, from which it may have moved before; empty where that is not known.
+    """
 
     id: int
     url: str
@@ -40,6 +43,7 @@ class Feed:
     due_at: float | None
     error: str
     articles: int
+    given: str = ""
 
 
 class DueFeed(NamedTuple):
@@ -89,9 +93,9 @@ def add(db: Database, url: str, owner: str, title: str, now: float) -> int:
         sql = f"UPDATE feed SET due_at = ? WHERE id = ? AND due_at > ? AND NOT EXISTS ({mine})"
         db.run(sql, now, feed, now, owner)  # waiting longer than for a new feed would tell that others follow it
         db.run(
-            "INSERT INTO feed_owner (feed, owner, title, added_at) VALUES (?, ?, ?, ?) "
+            "INSERT INTO feed_owner (feed, owner, title, added_at, given) VALUES (?, ?, ?, ?, ?) "
             "ON CONFLICT (feed, owner) DO UPDATE SET title = excluded.title WHERE excluded.title <> ''",
-            *(feed, owner, title.replace("\x00", "\ufffd"), now),
+            *(feed, owner, title.replace("\x00", "\ufffd"), now, address),
         )
     return feed
 
@@ -200,8 +204,8 @@ def _moved(db: Database, one: Visited) -> bool:
     if stays == one.feed:
         db.run("UPDATE feed SET url = ? WHERE id = ?", one.url, one.feed)
     else:
-        mine = "SELECT ?, owner, title, added_at FROM feed_owner WHERE feed = ?"
-        sql = f"INSERT INTO feed_owner (feed, owner, title, added_at) {mine} ON CONFLICT DO NOTHING"
+        mine = "SELECT ?, owner, title, added_at, given FROM feed_owner WHERE feed = ?"
+        sql = f"INSERT INTO feed_owner (feed, owner, title, added_at, given) {mine} ON CONFLICT DO NOTHING"
         db.run(sql, stays, one.feed)
         db.run("UPDATE feed_moved SET feed = ? WHERE feed = ?", stays, one.feed)
         _forget(db, one.feed)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 
-from tidings.errors import StoreDamaged, StoreError, StoreFull
+from tidings.errors import StoreBusy, StoreDamaged, StoreError, StoreFull
 from tidings.store.database import Given, Held, Row, Whole
 from tidings.store.hold import busy, myself
 from tidings.store.schema import migrate
@@ -24,29 +24,60 @@ _WRITE_LOCK = 0x71D1  # the first half of our advisory locks; the second is the 
 _HELD: dict[Held, int] = {"stream": 0x71D2, "crawler": 0x71D3, "sender": 0x71D4}
 _HERE = "hashtext(current_schema())"
 _CONNECT_S = 10
+_LOCK_S = 30  # as with SQLite: who waits longer for another writer is told so
+# A server that is gone without a word is noticed in a minute; the system would wait for a quarter of an hour.
+_NOTICED = {"keepalives_idle": 20, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 30_000}
 _FULL = (errors.DiskFull, errors.OutOfMemory)
 
 
 class PostgresDatabase:
-    """One connection to a server."""
+    """One connection to a server. One that is lost is made anew when next used, but for what dies with it: a
+    transaction, and the right to run a stream, a crawler, a sender."""
 
     def __init__(self, url: str) -> None:
         self._lock = threading.RLock()
         self._known_oids: dict[str, dict[str, int]] = {}
         self._repeating: set[str] = set()  # tables that rows came to lately which they had already
-        try:
-            known = conninfo_to_dict(url)
-            self._where = f"PostgreSQL database {known.get('dbname', '')} on {known.get('host', 'this machine')}"
-            options: dict[str, Any] = {"application_name": f"tidings {myself()}"[:63], "autocommit": True}
-            self._connection = psycopg.connect(url, connect_timeout=_CONNECT_S, **options)
-            self._connection.adapters.register_dumper(np.ndarray, WholesDumper)
-        except psycopg.Error as error:
-            raise StoreError(f"PostgreSQL cannot be reached: {_first_line(error)}.") from error
+        self._url = url
+        self._pins = 0  # transactions and rights that end with the connection
+        self._is_closed = False
+        self._connection = self._connect()
         try:
             self._migrate()
         except BaseException:
             self._connection.close()
             raise
+
+    def _connect(self) -> psycopg.Connection[Row]:
+        try:
+            known = conninfo_to_dict(self._url)
+            self._where = f"PostgreSQL database {known.get('dbname', '')} on {known.get('host', 'this machine')}"
+            options: dict[str, Any] = {name: value for name, value in _NOTICED.items() if name not in known}
+            options |= {"application_name": f"tidings {myself()}"[:63], "autocommit": True}
+            made = psycopg.connect(self._url, connect_timeout=_CONNECT_S, **options)
+            made.adapters.register_dumper(np.ndarray, WholesDumper)
+            made.execute(f"SET lock_timeout = '{_LOCK_S}s'")
+            return made
+        except psycopg.Error as error:
+            raise StoreError(f"PostgreSQL cannot be reached: {_first_line(error)}.") from error
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One thread at a time, with a connection that is not known to be lost."""
+        with self._lock, self._told():
+            if self._connection.closed and not self._pins and not self._is_closed:
+                self._connection = self._connect()
+            yield
+
+    @contextmanager
+    def _pinned(self) -> Iterator[None]:
+        with self._lock:
+            self._pins += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._pins -= 1
 
     def _migrate(self) -> None:
         if self._is_current():
@@ -70,11 +101,11 @@ class PostgresDatabase:
         return bool(versions) and not steps
 
     def rows(self, sql: str, *parameters: Any) -> list[Row]:
-        with self._lock, self._told():
+        with self._turn():
             return self._execute(sql, parameters).fetchall()
 
     def run(self, sql: str, *parameters: Any) -> int:
-        with self._lock, self._told():
+        with self._turn():
             return self._execute(sql, parameters).rowcount
 
     def _execute(self, sql: str, parameters: tuple[Any, ...]) -> psycopg.Cursor[Row]:
@@ -83,7 +114,7 @@ class PostgresDatabase:
     @contextmanager
     def write(self) -> Iterator[None]:
         """Writers queue at one lock: log positions and cursors become visible in the order in which they were given."""
-        with self._lock, self._told(), self._connection.transaction():
+        with self._turn(), self._pinned(), self._connection.transaction():
             self._execute(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK}, {_HERE})", ())
             yield
 
@@ -94,7 +125,7 @@ class PostgresDatabase:
         rows = columns
         for name, value in fixed.items():
             rows = rows.append_column(name, pa.repeat(value, len(rows)))
-        with self._lock, self._told():
+        with self._turn():
             oids = self._oids(table)
             if table not in self._repeating and self._copy_new(table, rows, oids):
                 return len(rows)
@@ -143,18 +174,20 @@ class PostgresDatabase:
     @contextmanager
     def hold(self, what: Held) -> Iterator[None]:
         lock = _HELD[what]
-        if not self.rows(f"SELECT pg_try_advisory_lock({lock}, {_HERE})")[0][0]:
-            raise busy(what, self._where, self._holder(lock))
-        try:
-            yield
-        finally:
-            if not self._connection.closed:
-                self.rows(f"SELECT pg_advisory_unlock({lock}, {_HERE})")
+        with self._pinned():
+            if not self.rows(f"SELECT pg_try_advisory_lock({lock}, {_HERE})")[0][0]:
+                raise busy(what, self._where, self._holder(lock))
+            try:
+                yield
+            finally:
+                if not self._connection.closed:
+                    self.rows(f"SELECT pg_advisory_unlock({lock}, {_HERE})")
 
     def _holder(self, lock: int) -> str:
         found = self.rows(
             "SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
-            f"WHERE l.locktype = 'advisory' AND l.granted AND l.classid = {lock}"
+            f"WHERE l.locktype = 'advisory' AND l.granted AND l.classid = {lock} AND l.objid::bigint = "
+            f"({_HERE}::bigint & 4294967295) AND a.datname = current_database() "
         )
         return str(found[0][0]).removeprefix("tidings ") if found else "another process"
 
@@ -167,6 +200,7 @@ class PostgresDatabase:
 
     def close(self) -> None:
         with self._lock:
+            self._is_closed = True
             self._connection.close()
 
     @contextmanager
@@ -176,6 +210,8 @@ class PostgresDatabase:
             yield
         except _FULL as error:
             raise StoreFull(f"No room left for the {self._where}; make room and run again.") from error
+        except errors.LockNotAvailable as error:
+            raise StoreBusy(f"The {self._where} is locked by another process; try again when it is done.") from error
         except (errors.DataCorrupted, errors.IndexCorrupted) as error:
             raise StoreDamaged(self._where, f"the server says it is damaged ({_first_line(error)})") from error
         except psycopg.Error as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import accumulate
 from typing import Any
 
 from tidings.store.columns import original_id
@@ -12,6 +13,8 @@ from tidings.store.records import Batch, Rejected, Sizes, StoredMatch
 from tidings.store.schema import ERA_BITS
 
 _ERAS_AT_ONCE = 64
+_AT_ONCE = 50  # rows, where they may be long: a post has up to a megabyte
+_ABOVE_ALL = (1 << 63) - 1
 _MATCH = """SELECT m.cursor, p.id, p.id_kind, p.text, p.time, p.author, p.lang, p.lat, p.lon, p.tags, p.title, p.link,
     p.arrived_at, m.index_version, m.batch"""
 _MATCHES = (
@@ -22,7 +25,7 @@ _MATCHES = (
 _LATEST = (
     _MATCH
     + """ FROM (SELECT cursor, post, index_version, batch FROM match
-        WHERE era IN ({}) AND subscription = ? ORDER BY cursor DESC LIMIT ?) AS m
+        WHERE era IN ({}) AND subscription = ? AND cursor < ? ORDER BY cursor DESC LIMIT ?) AS m
     JOIN post p ON p.number = m.post ORDER BY m.cursor DESC"""
 )
 _SIZES = """SELECT (SELECT count(*) FROM subscription WHERE removed_at IS NULL),
@@ -30,25 +33,56 @@ _SIZES = """SELECT (SELECT count(*) FROM subscription WHERE removed_at IS NULL),
     (SELECT count(*) FROM batch), (SELECT count(*) FROM rejected)"""
 
 
-def matches(db: Database, subscription: int, since: int, limit: int) -> list[StoredMatch]:
-    """Up to `limit` matches with a cursor above `since`, in the order of their cursors."""
+def matches(
+    db: Database, subscription: int, since: int, limit: int, most_characters: int | None = None
+) -> list[StoredMatch]:
+    """Up to `limit` matches with a cursor above `since`, in the order of their cursors; fewer where they are long."""
     found: list[Row] = []
     for eras in era_groups(db, since):
-        if len(found) >= limit:
-            break
         sql = _MATCHES.format(", ".join(map(str, eras)))
-        found += db.rows(sql, subscription, since, limit - len(found))
+
+        def page(count: int, sql: str = sql) -> list[Row]:
+            return db.rows(sql, subscription, found[-1][0] if found else since, count)
+
+        if _is_full(found, page, limit, most_characters):
+            break
     return [_match(row) for row in found]
 
 
-def latest(db: Database, subscription: int, limit: int) -> list[StoredMatch]:
+def latest(db: Database, subscription: int, limit: int, most_characters: int | None = None) -> list[StoredMatch]:
     """The newest matches, in the order of their cursors."""
     found: list[Row] = []
     for eras in reversed(list(era_groups(db))):
-        if len(found) >= limit:
+        sql = _LATEST.format(", ".join(map(str, eras)))
+
+        def page(count: int, sql: str = sql) -> list[Row]:
+            return db.rows(sql, subscription, found[-1][0] if found else _ABOVE_ALL, count)
+
+        if _is_full(found, page, limit, most_characters):
             break
-        found += db.rows(_LATEST.format(", ".join(map(str, eras))), subscription, limit - len(found))
     return [_match(row) for row in reversed(found)]
+
+
+def _is_full(found: list[Row], page: Callable[[int], list[Row]], limit: int, most_characters: int | None) -> bool:
+    """Add rows, page by page so that never many long ones are held; whether there are as many as there may be."""
+    while len(found) < limit:
+        count = limit - len(found) if most_characters is None else min(_AT_ONCE, limit - len(found))
+        rows = page(count)
+        found += rows
+        if most_characters is not None and _cut(found, most_characters):
+            return True
+        if len(rows) < count:
+            return False
+    return True
+
+
+def _cut(found: list[Row], most_characters: int) -> bool:
+    """Leave out the rows beyond so many characters, but never the first; whether there were any."""
+    ends = accumulate(sum(len(value) for value in row if isinstance(value, str)) for row in found)
+    fitting = max(1, sum(end <= most_characters for end in ends))
+    is_cut = fitting < len(found)
+    del found[fitting:]
+    return is_cut
 
 
 def kept(db: Database, subscription: int) -> int:

@@ -107,7 +107,11 @@ _SHAPES = """
 ALTER TABLE subscription ADD COLUMN shape TEXT;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SHEDDING, _FEEDS, _OWNERS, _WEBHOOKS, _SHAPES)
+_GIVEN = """
+ALTER TABLE feed_owner ADD COLUMN given TEXT NOT NULL DEFAULT '';
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SHEDDING, _FEEDS, _OWNERS, _WEBHOOKS, _SHAPES, _GIVEN)
 """Step n takes a store from version n to n + 1. A step that was released is never edited."""
 
 

@@ -187,6 +187,8 @@ class SqliteDatabase:
             raise StoreBusy(f"{self._path} is locked by another process; try again when it is done.") from error
         except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError, OSError) as error:
             raise StoreError(f"{self._path} cannot be used: {error}.") from error
+        except (apsw.ProtocolError, apsw.LockedError, apsw.NoMemError, apsw.InternalError) as error:
+            raise StoreError(f"{self._path} failed: {error}.") from error
 
 
 def _shared_apart(columns: pa.Table, fixed: dict[str, Any]) -> tuple[pa.Table, dict[str, Any]]:

@@ -249,16 +249,26 @@ class Store:
     # reading
 
     def matches(
-        self, subscription: int, since: int = 0, limit: int = 100, owner: str | None = None
+        self,
+        subscription: int,
+        since: int = 0,
+        limit: int = 100,
+        owner: str | None = None,
+        most_characters: int | None = None,
     ) -> list[StoredMatch]:
-        """The matches after a cursor. Who has read up to a cursor misses none that is stored later."""
-        subscriptions.live(self.database, subscription, owner)
-        return read.matches(self.database, subscription, since, limit)
+        """The matches after a cursor. Who has read up to a cursor misses none that is stored later.
 
-    def latest(self, subscription: int, limit: int = 100, owner: str | None = None) -> list[StoredMatch]:
-        """The newest matches, the oldest of them first."""
+        With `most_characters` fewer where they are long, but at least one.
+        """
         subscriptions.live(self.database, subscription, owner)
-        return read.latest(self.database, subscription, limit)
+        return read.matches(self.database, subscription, since, limit, most_characters)
+
+    def latest(
+        self, subscription: int, limit: int = 100, owner: str | None = None, most_characters: int | None = None
+    ) -> list[StoredMatch]:
+        """The newest matches, the oldest of them first; with `most_characters` as `matches`."""
+        subscriptions.live(self.database, subscription, owner)
+        return read.latest(self.database, subscription, limit, most_characters)
 
     def kept(self, subscription: int) -> int:
         """How many matches of a subscription are kept."""

@@ -101,9 +101,9 @@ class WebhookQueue:
         """Those that are due: first those without trouble, then those that have waited longest."""
         return [webhook(row) for row in self._db.rows(_DUE, self._now(), *share)]
 
-    def waiting(self, hook: Webhook, limit: int) -> list[StoredMatch]:
+    def waiting(self, hook: Webhook, limit: int, most_characters: int | None = None) -> list[StoredMatch]:
         """The matches its message holds, or (if none is fixed) so many of those it may hold."""
-        found = read.matches(self._db, hook.subscription, hook.cursor, limit)
+        found = read.matches(self._db, hook.subscription, hook.cursor, limit, most_characters)
         return found if hook.pending is None else [match for match in found if match.cursor <= hook.pending]
 
     def fix(self, messages: Sequence[tuple[int, int]]) -> None:
@@ -115,7 +115,7 @@ class WebhookQueue:
 
     def rest(self, hooks: Sequence[Webhook]) -> None:
         """They were found to have nothing to send: let them wait for a match, unless one has come."""
-        sql = "UPDATE webhook SET pending = NULL, failures = 0, due_at = ? WHERE id = ? AND cursor = ?"
+        sql = "UPDATE webhook SET pending = NULL, failures = 0, error = '', due_at = ? WHERE id = ? AND cursor = ?"
         if hooks:
             with self._db.write():
                 for hook in hooks:

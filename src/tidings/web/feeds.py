@@ -84,7 +84,7 @@ def shown(here: Service, owner: str, feed: Feed) -> shapes.Feed:
     is_known = feed.checked_at is not None and feed.checked_at >= feed.added_at
     return shapes.Feed(
         id=here.reading.accounts.disguised(owner, feed.id),
-        url=feed.url,
+        url=feed.url if is_known else feed.given or feed.url,  # where it moved to, it moved for others
         title=clean_text(feed.title) if is_known else "",
         site=(clean_link(feed.site) or "") if is_known else "",
         state=feed.state if is_known else "new",

@@ -6,7 +6,8 @@ The store keeps only posts that somebody's subscription matches, which tells not
 from __future__ import annotations
 
 import json
-import os
+import logging
+import math
 import random
 import threading
 import time
@@ -17,8 +18,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from tidings.disk import write_whole
 from tidings.match.scan import evaluate
-from tidings.query.normal import Query
+from tidings.query.normal import Phrase, Query
 from tidings.receive.clean import CleanText, clean
 from tidings.receive.compose import searchable
 
@@ -26,7 +28,11 @@ HOUR_S = 3600.0
 _HOURS = 7 * 24
 _POSTS_AN_HOUR = 100
 _LEAST_S = 60.0  # a shorter past is taken for this long: two posts in a second are no million a month
+_LOG = logging.getLogger("tidings.web")
 _KEPT = ("text", "title", "tags", "lat", "lon")
+_CHARACTERS, _TAGS, _TAG_CHARACTERS = 4_000, 20, 100  # kept of a post: a megabyte of text takes thirty when cleaned
+_WORK = 300_000  # conjunctions tried for one estimate: about a second's
+_WORDS_A_UNIT = 6  # words looked at for a phrase take as long as one conjunction
 
 
 class Estimate(NamedTuple):
@@ -88,11 +94,13 @@ class History:
             since = self._since
         if not hours or since is None:
             return Estimate(None, None, 0.0, 0)
-        found = sum(seen / len(sample) * sum(_holds(query, post) for post in sample) for seen, sample in hours)
+        tried = _thinned(query, [(seen / len(sample), post) for seen, sample in hours for post in sample])
+        posts = sum(seen for seen, _ in hours)
+        held = sum(weight for weight, post in tried if _holds(query, post))
+        found = posts * held / sum(weight for weight, _ in tried)
         past_s = max(min(self._now() - since, _HOURS * HOUR_S), _LEAST_S)
         days = past_s / 24 / HOUR_S
-        posts = sum(seen for seen, _ in hours)
-        return Estimate(found / days, posts / days, past_s / HOUR_S, sum(len(sample) for _, sample in hours))
+        return Estimate(found / days, posts / days, past_s / HOUR_S, len(tried))
 
     def load(self) -> None:
         """What an earlier run has kept; a file that cannot be read is left out."""
@@ -109,21 +117,33 @@ class History:
                 self._since = min(since, self._since or since)
 
     def save(self) -> None:
-        """Keep what is new, each hour in a file; hours too long ago go."""
+        """Keep what is new, each hour in a file; hours too long ago go. What the disk has no room for waits."""
         with self._lock:
             changed = {number: hour for number, hour in self._hours.items() if not hour.is_saved}
             told = {number: (hour.seen, [one.said for one in hour.sample]) for number, hour in changed.items()}
             for hour in changed.values():
                 hour.is_saved = True
             oldest, since = min(self._hours, default=0), self._since
-        self._folder.mkdir(parents=True, exist_ok=True)
-        for number, (seen, posts) in told.items():
-            hidden = self._folder / f".{number}.{os.getpid()}"
-            hidden.write_text(json.dumps({"since": since, "seen": seen, "posts": posts}), "utf-8")
-            hidden.replace(self._folder / f"{number}.json")
-        for file in self._folder.glob("*.json"):
-            if file.stem.isdigit() and int(file.stem) < oldest:
-                file.unlink(missing_ok=True)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for number, (seen, posts) in told.items():
+                text = json.dumps({"since": since, "seen": seen, "posts": posts})
+                write_whole(self._folder / f"{number}.json", text)
+            for file in self._folder.glob("*.json"):
+                if file.stem.isdigit() and int(file.stem) < oldest:
+                    file.unlink(missing_ok=True)
+        except OSError as error:
+            _LOG.error("the sample of posts cannot be kept: %s", error)
+            for hour in changed.values():
+                hour.is_saved = False
+
+
+def _thinned(query: Query, posts: list[tuple[float, _Sampled]]) -> list[tuple[float, _Sampled]]:
+    """Of the posts and their weights so many as the query can be tried on in time, drawn by lot."""
+    literals = [one for each in query.conjunctions for one in (*each.required, *each.forbidden)]
+    phrases = sum(isinstance(one, Phrase) for one in literals) / _WORDS_A_UNIT
+    work = sum(len(query.conjunctions) + phrases * len(post.clean.sequence) for _, post in posts)
+    return posts if work <= _WORK else random.Random(0).sample(posts, math.ceil(len(posts) * _WORK / work))
 
 
 def _holds(query: Query, post: _Sampled) -> bool:
@@ -134,12 +154,22 @@ def _sampled(line: str | bytes) -> _Sampled | None:
     """The post of a line as a query sees it; None if it is none."""
     try:
         post = json.loads(line)
-        said = {name: post[name] for name in _KEPT if post.get(name) is not None}
+        said = _shortened({name: post[name] for name in _KEPT if post.get(name) is not None})
         batch = pa.RecordBatch.from_pylist([{"text": "", "title": "", "tags": [], **said}], _SCHEMA)
         lat, lon = (None if said.get(name) is None else float(said[name]) for name in ("lat", "lon"))
-    except (ValueError, TypeError, AttributeError, pa.ArrowException):
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError, pa.ArrowException):
         return None
     return _Sampled(said, clean(searchable(batch)[0].as_py()), lat, lon)
+
+
+def _shortened(said: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of what a post says: anybody may say much, and a week of it is held in memory."""
+    for name in ("text", "title"):
+        if isinstance(said.get(name), str):
+            said[name] = said[name][:_CHARACTERS]
+    if isinstance(said.get("tags"), list):
+        said["tags"] = [tag and tag[:_TAG_CHARACTERS] for tag in said["tags"][:_TAGS]]
+    return said
 
 
 _SCHEMA = pa.schema([("text", pa.string()), ("title", pa.string()), ("tags", pa.list_(pa.string()))])

@@ -11,13 +11,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
 
 from tidings.errors import UnknownSubscription
 from tidings.store.records import StoredMatch
 from tidings.web import shapes
 from tidings.web.problems import Refused, documented, missing
 from tidings.web.reading import Secret
-from tidings.web.service import Here, Owner, Service
+from tidings.web.service import MOST_CHARACTERS, Here, Owner, Service
 from tidings.web.shapes import Identity
 
 _PAGE = 100
@@ -72,21 +73,25 @@ def _events(
         raise Refused(429, f"{_AT_ONCE} readers listen to this subscription already; close one first.")
     if here.listening.total() >= _ALTOGETHER:
         raise Refused(429, "As many readers listen as this server can take; poll the feed instead, or try again later.")
+    here.listening[subscription] += 1  # now: others ask before this one's first event
     events = _follow(here, subscription, _cursor(last_event_id), last, is_allowed)
-    return EventSourceResponse(_counted(here, events, subscription), headers=_HEADERS, ping=_PATIENCE_S)
+    return _Listening(here, subscription, events)
 
 
-async def _counted(
-    here: Service, events: AsyncIterator[ServerSentEvent], subscription: int
-) -> AsyncIterator[ServerSentEvent]:
-    here.listening[subscription] += 1
-    try:
-        async for event in events:
-            yield event
-    finally:
-        here.listening[subscription] -= 1
-        if not here.listening[subscription]:
-            del here.listening[subscription]
+class _Listening(EventSourceResponse):
+    """The events of one reader, who is counted until they end."""
+
+    def __init__(self, here: Service, subscription: int, events: AsyncIterator[ServerSentEvent]) -> None:
+        super().__init__(events, headers=_HEADERS, ping=_PATIENCE_S)
+        self._listening, self._subscription = here.listening, subscription
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._listening[self._subscription] -= 1
+            if not self._listening[self._subscription]:
+                del self._listening[self._subscription]
 
 
 def _cursor(last_event_id: str | None) -> int | None:
@@ -120,14 +125,15 @@ async def _follow(
 
 def _latest(here: Service, subscription: int, count: int) -> list[StoredMatch]:
     with suppress(UnknownSubscription):
-        return here.reading.latest(subscription, count)
+        return here.reading.latest(subscription, count, most_characters=MOST_CHARACTERS)
     return []
 
 
 def _after(here: Service, subscription: int, cursor: int, is_allowed: Callable[[], bool]) -> list[StoredMatch] | None:
     """The next page; None if there is nothing to be read any more."""
     with suppress(UnknownSubscription):
-        return here.reading.matches(subscription, cursor, _PAGE) if is_allowed() else None
+        if is_allowed():
+            return here.reading.matches(subscription, cursor, _PAGE, most_characters=MOST_CHARACTERS)
     return None
 
 

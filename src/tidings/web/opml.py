@@ -9,6 +9,7 @@ from fastapi.responses import Response
 
 from tidings.crawl.opml import Listed, read_opml, write_opml
 from tidings.errors import InputError, QuotaExceeded
+from tidings.outgoing.urls import checked_url
 from tidings.web import shapes
 from tidings.web.feeds import Adding, shown
 from tidings.web.problems import documented
@@ -38,13 +39,14 @@ def exported(owner: Owner, here: Here) -> Response:
 @router.post("/opml", openapi_extra=_SENT, responses=documented(413, 422, 429))
 def imported(document: Annotated[bytes, Depends(_body)], owner: Owner, here: Here) -> shapes.Imported:
     """Follow all feeds of a list, as far as your quota goes; what is refused is told."""
-    added, refused = 0, []
+    added, refused = set[str](), []
     with here.adding_feeds:
         adding = Adding(here, owner)
         for one in read_opml(document):
             try:
-                adding.add(one.url, one.title)
-                added += 1
+                if (url := checked_url(one.url)) not in added:  # spelt in many ways, one feed would be stored all day
+                    adding.add(url, one.title)
+                    added.add(url)
             except QuotaExceeded as error:
                 if not added:
                     raise
@@ -52,4 +54,4 @@ def imported(document: Annotated[bytes, Depends(_body)], owner: Owner, here: Her
                 break
             except InputError as error:
                 refused.append(str(error))
-    return shapes.Imported(added=added, refused=refused[:_TOLD])
+    return shapes.Imported(added=len(added), refused=refused[:_TOLD])

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body
 
-from tidings.errors import InputError
+from tidings.config import MAX_TEXT_BYTES
+from tidings.errors import InputError, StoreError
 from tidings.receive.inbox import put
 from tidings.receive.sanitise import clean_link, clean_text
+from tidings.store.columns import MAX_ID_BYTES
 from tidings.web import shapes
 from tidings.web.problems import documented
 from tidings.web.service import Here, Owner
@@ -30,7 +33,12 @@ def publish(posts: NewPost | _Many, owner: Owner, here: Here) -> shapes.Publishe
     """Publish one post, or a list of up to a thousand. Every subscription, whoever has it, sees every post."""
     given = [_cleaned(post, owner) for post in (posts if isinstance(posts, list) else [posts])]
     here.writing.accounts.publish(owner, len(given))
-    put(here.inbox, f"api-{uuid.uuid4().hex}", given)
+    try:
+        put(here.inbox, f"api-{uuid.uuid4().hex}", given)
+    except OSError:
+        with suppress(StoreError):
+            here.writing.accounts.take_back(owner, len(given))
+        raise
     return shapes.Published(accepted=len(given), ids=[post["id"] for post in given])
 
 
@@ -40,11 +48,16 @@ def _cleaned(post: NewPost, owner: str) -> dict[str, Any]:
     cleaned |= {name: clean_text(cleaned[name]) for name in _TEXTS if name in cleaned}
     if not cleaned["text"].strip():
         raise InputError("text: there is none, so nothing can match; give the post a text.")
+    if len(cleaned["text"].encode()) > MAX_TEXT_BYTES:
+        raise InputError(f"text: it has more than {MAX_TEXT_BYTES:,} bytes, and the stream takes no more; shorten it.")
     if post.link is not None and (link := clean_link(post.link)) is not None:
         cleaned["link"] = link
     if tags := [tag for tag in map(clean_text, post.tags) if tag.strip()]:
         cleaned["tags"] = tags
-    return {"id": f"api:{owner}:{_identity(post, cleaned)}", **cleaned}
+    identity = f"api:{owner}:{_identity(post, cleaned)}"
+    if len(identity.encode()) > MAX_ID_BYTES:
+        raise InputError(f"id: {identity[:40]}… has more than {MAX_ID_BYTES:,} bytes; shorten it.")
+    return {"id": identity, **cleaned}
 
 
 def _identity(post: NewPost, cleaned: dict[str, Any]) -> str:

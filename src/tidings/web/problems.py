@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -22,8 +23,10 @@ from tidings.errors import (
     UnknownSubscription,
     UnknownWebhook,
 )
+from tidings.receive.sanitise import clean_text
 
 _RETRY_S = 5
+_SECRET = re.compile("^/read/[^/]*")
 _LOG = logging.getLogger("tidings.web")
 NO_TOKEN = "Send your token as `Authorization: Bearer TOKEN`; it is unknown or was revoked, or there is none."
 
@@ -99,8 +102,13 @@ def told(request: Request, error: Exception) -> JSONResponse:
 
 def _machine(request: Request, error: Exception) -> JSONResponse:
     """Ours to mend: the reason is for who runs this, not for who asked."""
-    _LOG.error("%s %s: %s", request.method, request.url.path, error)
+    _LOG.error("%s %s: %s", request.method, _told_path(request.scope["path"]), error)
     return _answer(503, "The server cannot do this now; try again in a moment.", {"Retry-After": str(_RETRY_S)})
+
+
+def _told_path(path: str) -> str:
+    """The path for a log: on one line, and without the secret of an address."""
+    return " ".join(clean_text(_SECRET.sub("/read/…", path)).split())
 
 
 def _invalid(request: Request, error: Exception) -> JSONResponse:

@@ -16,7 +16,7 @@ _LOG = logging.getLogger("tidings.web")
 class Pulse:
     """Wakes whoever waits when a number (the store's last) has changed; `fails` once it could not be read for long.
 
-    A connection to PostgreSQL that is lost stays lost: who serves then ends, to be started anew.
+    The store connects anew by itself; where that fails for so long, who serves ends, to be started again.
     """
 
     def __init__(self, number: Callable[[], int], every_s: float = 0.3, patience_s: float = 30.0) -> None:

@@ -22,7 +22,7 @@ from tidings.deliver.document import Document, document
 from tidings.errors import TidingsError, UnknownSubscription
 from tidings.store.addresses import Addressed, Newest
 from tidings.web.problems import documented, missing, told
-from tidings.web.service import Here, Service
+from tidings.web.service import MOST_CHARACTERS, Here, Service
 
 Secret = Annotated[str, Path(description="The secret part of the address.")]
 _ENTRIES = 100
@@ -110,7 +110,7 @@ async def _answer(here: Service, request: Request, secret: str, kind: _Kind) -> 
 
 def _written(here: Service, found: Addressed, newest: Newest, kind: _Kind, address: str) -> bytes:
     try:
-        matches = here.reading.latest(found.subscription, _ENTRIES)
+        matches = here.reading.latest(found.subscription, _ENTRIES, most_characters=MOST_CHARACTERS)
     except UnknownSubscription as gone:  # between the two looks
         raise missing("feed") from gone
     shown = [match for match in matches if match.cursor <= newest.cursor]  # what the ETag stands for

@@ -33,8 +33,9 @@ def bound(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.listen(_BACKLOG)  # who comes before we are ready waits
-    except OSError as error:
-        raise InputError(f"--bind {host}:{port}: {error.strerror or error}; choose another address.") from error
+    except (OSError, TypeError) as error:  # the latter for a name that no host can have
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"--bind {host}:{port}: {reason}; choose another address.") from error
     return listener
 
 

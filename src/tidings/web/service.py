@@ -17,6 +17,8 @@ from tidings.web.history import History
 from tidings.web.problems import unauthorised
 from tidings.web.pulse import Pulse
 
+MOST_CHARACTERS = 4 << 20
+"""Of matches in one answer: a thousand posts may have a gigabyte."""
 _BEARER = HTTPBearer(auto_error=False, description="The token that `tidings owner add NAME` printed.")
 
 

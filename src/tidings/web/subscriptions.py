@@ -15,7 +15,7 @@ from tidings.store.records import Region as Numbers
 from tidings.store.records import Subscription as Stored
 from tidings.web import shapes
 from tidings.web.problems import documented
-from tidings.web.service import Here, Owner, Service
+from tidings.web.service import MOST_CHARACTERS, Here, Owner, Service
 from tidings.web.shapes import Above, Identity, Limit, Sides
 
 router = APIRouter(prefix="/api", tags=["subscriptions"], responses=documented(401))
@@ -77,10 +77,11 @@ def renew(id: Identity, owner: Owner, here: Here) -> shapes.Subscription:
 
 @router.get("/subscriptions/{id}/matches", responses=documented(404, 422))
 def matches(id: Identity, owner: Owner, here: Here, after: Above = 0, limit: Limit = 100) -> shapes.Matches:
-    """Its matches after a cursor, page by page."""
-    page = here.reading.matches(id, after, limit + 1, owner)
-    shown = [shapes.Match.of(one) for one in page[:limit]]
-    return shapes.Matches(matches=shown, cursor=shown[-1].cursor if shown else after, more=len(page) > limit)
+    """Its matches after a cursor, page by page; a page has fewer than asked for where they are long."""
+    page = here.reading.matches(id, after, limit, owner, MOST_CHARACTERS)
+    cursor = page[-1].cursor if page else after
+    more = bool(page) and bool(here.reading.matches(id, cursor, 1, owner))
+    return shapes.Matches(matches=[shapes.Match.of(one) for one in page], cursor=cursor, more=more)
 
 
 def _shown(here: Service, one: Stored) -> shapes.Subscription:

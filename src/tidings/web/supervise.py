@@ -37,12 +37,16 @@ async def keep_going(child: Child, stop: asyncio.Event, say: Say) -> None:
     wait_s = FIRST_WAIT_S
     while not stop.is_set():
         started = time.monotonic()
-        code, last = await _run(child, stop, say)
+        try:
+            code, last = await _run(child, stop, say)
+            told = f"ended ({_ending(code)})"
+        except OSError as error:  # no memory or no process left: that passes
+            told, last = f"cannot be started ({error.strerror or error})", ""
         if stop.is_set():
             return
         if time.monotonic() - started > _WELL_S:
             wait_s = FIRST_WAIT_S
-        say(f"{child.name}: ended ({_ending(code)}); again in {wait_s:g} s" + (f". It said: {last}" if last else ""))
+        say(f"{child.name}: {told}; again in {wait_s:g} s" + (f". It said: {last}" if last else ""))
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), wait_s)
         wait_s = min(wait_s * 2, LONGEST_WAIT_S)
