@@ -74,10 +74,11 @@ def _floor(file: Path) -> None:
 def _correlate(file: Path) -> None:
     from tidings.spark.correlate import correlate as on_spark
 
-    found = on_spark(tidings.session().read.parquet(str(file)), Settings.checked(WINDOW, partitions=PARTITIONS))
+    spark = tidings.session()
+    found = on_spark(spark.read.parquet(str(file)), Settings.checked(WINDOW, partitions=PARTITIONS))
     out = file.with_name("coefficients")
     shutil.rmtree(out, ignore_errors=True)
-    found.coefficients.write.parquet(str(out))
+    found.coefficients(spark).write.parquet(str(out))
 
 
 def _compared(posts: TaggedPosts, catch_up: bool, say: Say) -> list[dict[str, Any]]:

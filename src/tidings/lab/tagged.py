@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidings.correlate.parse import Parser, Vocabulary
+from tidings.correlate.parse import Parser
 from tidings.correlate.posts import TaggedPosts
+from tidings.correlate.vocabulary import Vocabulary
 from tidings.lab.datasets import data_folder
 
 HASHTAGS = "hashtags.parquet"

@@ -14,7 +14,7 @@ from tidings.correlate.dissemination import Dissemination
 from tidings.correlate.settings import Settings
 from tidings.model import CORRUPT
 from tidings.receive.post_files import PostFiles
-from tidings.spark.correlate import Correlation, Tagged, correlate, microseconds
+from tidings.spark.correlate import Tagged, correlate, microseconds
 from tidings.spark.look import rejected_line
 from tidings.spark.progress import running_tasks
 from tidings.spark.publish import Output
@@ -64,8 +64,8 @@ def correlate_files(request: CorrelateRequest, note: Note) -> Correlated:
             request.lateness_us,
             lambda phase: note(phase, lambda: running_tasks(spark)),
         )
-        note("calculating", lambda: running_tasks(spark))
-        write_matches(_as_written(found, output.format), staging.parts, output.format)
+        note("writing", lambda: running_tasks(spark))
+        write_matches(_as_written(found.coefficients(spark), output.format), staging.parts, output.format)
         seconds = time.perf_counter() - start
         if found.tagged.untimed + found.tagged.unreadable:
             _list_rejected(posts, staging.rejected)
@@ -80,9 +80,8 @@ def correlate_files(request: CorrelateRequest, note: Note) -> Correlated:
     )
 
 
-def _as_written(found: Correlation, kind: str) -> DataFrame:
+def _as_written(rows: DataFrame, kind: str) -> DataFrame:
     """CSV has no lists: tags, which hold no spaces, are separated by them."""
-    rows = found.coefficients
     return rows.withColumn("tags", F.concat_ws(" ", "tags")) if kind == "csv" else rows
 
 

@@ -74,7 +74,7 @@ def _look(stories: list[Story], count: int) -> Stage:
 def _with_all_tags(parsed: Parsed, story: Story) -> NDArray[np.intp]:
     """The rows of the batch with all tags of the lead, in its window."""
     lead, posts = {tag.encode() for tag in story.lead.tags}, parsed.posts
-    wanted = [number for number, name in enumerate(parsed.names) if name in lead]
+    wanted = [number for number, name in enumerate(parsed.names.split(b"\n")) if name in lead]
     if len(wanted) < len(lead):
         return np.zeros(0, np.intp)
     rows = np.repeat(np.arange(len(posts)), np.diff(posts.starts).astype(np.int64))
