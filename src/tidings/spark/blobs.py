@@ -34,9 +34,3 @@ def first_batch_number() -> int:
     """Batches are numbered so that no two tasks use the same number."""
     context = TaskContext.get()
     return (context.partitionId() if context is not None else 0) << 32
-
-
-def in_parts(rows: pa.RecordBatch, parts: int) -> pa.Table:
-    """The same rows as a table of so many chunks: Spark makes a partition of each."""
-    size = max(1, -(-rows.num_rows // parts))
-    return pa.Table.from_batches([rows.slice(first, size) for first in range(0, max(1, rows.num_rows), size)])

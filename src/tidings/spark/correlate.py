@@ -6,11 +6,12 @@ paper's experiments: it must see posts in the order of time, so it runs in the d
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from operator import attrgetter
 
+import numpy as np
 import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -32,12 +33,12 @@ from tidings.partition.tags.learn import merge
 from tidings.partition.tags.plan import TagPlan
 from tidings.partition.tags.sets import TagSets
 from tidings.spark import correlate_stages as stages
-from tidings.spark.blobs import in_parts
 from tidings.spark.posts import tag_list
 
 _PARTED = pa.schema([("partitioner", pa.int32()), ("blob", pa.binary())])
 _A_STRETCH = 250_000  # notifications: a tenth of a second for calculators, several times what such a job costs
 _WORTH_TASKS = 30_000  # tag sets: some ten milliseconds for a partitioner, a tenth of what a Spark job costs
+_ROWS_OUT = 1 << 18
 _SECONDS, _MILLIS, _MICROS = 10**11, 10**14, 10**17  # numbers below these are seconds, milliseconds, microseconds
 
 
@@ -63,10 +64,12 @@ class Correlation:
     dissemination: Dissemination
     settings: Settings
 
-    def coefficients(self, spark: SparkSession) -> DataFrame:
+    def coefficients(self) -> Iterator[pa.RecordBatch]:
         """As they are written: times as times, tags by name."""
-        rows = blob.spelt(self.reports, self.tagged.vocabulary.column(), self.settings.slide_us, self.settings.panes)
-        return spark.createDataFrame(in_parts(rows, max(1, spark.sparkContext.defaultParallelism)))
+        names = self.tagged.vocabulary.column()
+        for first in range(0, max(1, len(self.reports)), _ROWS_OUT):
+            rows = np.arange(first, min(first + _ROWS_OUT, len(self.reports)))
+            yield blob.spelt(self.reports.take(rows), names, self.settings.slide_us, self.settings.panes)
 
     def audited(self) -> Audit:
         """Compare with one calculator that sees everything."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidings.correlate.audit import Audit
@@ -14,7 +17,7 @@ from tidings.correlate.dissemination import Dissemination
 from tidings.correlate.settings import Settings
 from tidings.model import CORRUPT
 from tidings.receive.post_files import PostFiles
-from tidings.spark.correlate import Tagged, correlate, microseconds
+from tidings.spark.correlate import Correlation, Tagged, correlate, microseconds
 from tidings.spark.look import rejected_line
 from tidings.spark.progress import running_tasks
 from tidings.spark.publish import Output
@@ -65,7 +68,7 @@ def correlate_files(request: CorrelateRequest, note: Note) -> Correlated:
             lambda phase: note(phase, lambda: running_tasks(spark)),
         )
         note("writing", lambda: running_tasks(spark))
-        write_matches(_as_written(found.coefficients(spark), output.format), staging.parts, output.format)
+        write_coefficients(spark, found, staging.parts, output.format)
         seconds = time.perf_counter() - start
         if found.tagged.untimed + found.tagged.unreadable:
             _list_rejected(posts, staging.rejected)
@@ -80,9 +83,19 @@ def correlate_files(request: CorrelateRequest, note: Note) -> Correlated:
     )
 
 
-def _as_written(rows: DataFrame, kind: str) -> DataFrame:
-    """CSV has no lists: tags, which hold no spaces, are separated by them."""
-    return rows.withColumn("tags", F.concat_ws(" ", "tags")) if kind == "csv" else rows
+def write_coefficients(spark: SparkSession, found: Correlation, folder: Path, kind: str) -> None:
+    """Into a new folder. They are here, in Arrow: Parquet takes them as they are, the other formats Spark knows."""
+    if kind == "parquet":
+        folder.mkdir()
+        batches = found.coefficients()
+        first = next(batches)
+        with pq.ParquetWriter(folder / "part-00000.parquet", first.schema) as file:
+            for batch in chain([first], batches):
+                file.write_batch(batch)
+    else:
+        rows = spark.createDataFrame(pa.Table.from_batches(found.coefficients())).coalesce(1)
+        # CSV has no lists: tags, which hold no spaces, are separated by them.
+        write_matches(rows.withColumn("tags", F.concat_ws(" ", "tags")) if kind == "csv" else rows, folder, kind)
 
 
 def _list_rejected(posts: DataFrame, file: Path) -> None:
