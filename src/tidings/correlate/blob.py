@@ -41,7 +41,8 @@ def buffer(blob: bytes) -> pa.Buffer:
 
 def pack_owners(owners: NDArray[np.uint64]) -> bytes:
     """The calculators of each tag, as bits."""
-    return _pack(_OWNERS, owners).to_pybytes()
+    packed: bytes = _pack(_OWNERS, owners).to_pybytes()
+    return packed
 
 
 def unpack_owners(blob: pa.Buffer) -> NDArray[np.uint64]:

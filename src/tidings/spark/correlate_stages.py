@@ -62,6 +62,7 @@ def calculate(settings: Settings, until: int | None) -> Callable[[list[Told]], b
 
     def stage(share: list[Told]) -> bytes:
         told = (blob.unpack_told(calculator, plan, packed) for calculator, plan, packed in share)
-        return blob.pack_reports(calculated(told, settings, until)).to_pybytes()
+        packed: bytes = blob.pack_reports(calculated(told, settings, until)).to_pybytes()
+        return packed
 
     return stage
