@@ -35,6 +35,11 @@ def steps(parameters: Parameters) -> int:
     return int(len(parameters["algorithms"]) * (points + 1) + len(parameters["windows_min"]))
 
 
+def data(parameters: Parameters, seed: int) -> dict[str, object]:
+    posts = load_tagged(parameters["tagged"], seed)
+    return {"posts": len(posts), "source": posts.source, "note": ""}
+
+
 def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
     """A row for each algorithm and choice, one for each look at the quality over time, one for each window."""
     tagged = load_tagged(parameters["tagged"], seed).parsed()
