@@ -83,7 +83,9 @@ def _listed(listing: Listing, rows: Rows) -> Iterator[str]:
 
 
 def _cell(value: object) -> str:
-    return str(value).replace("|", "\\|") if isinstance(value, str) else f"{value:,}"
+    if isinstance(value, float):
+        return f"{round(value, 4):,}"
+    return f"{value:,}" if isinstance(value, int) else str(value).replace("|", "\\|")
 
 
 def _origin(path: Path, made: Record) -> str:
