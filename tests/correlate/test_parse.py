@@ -80,6 +80,14 @@ def test_of_very_many_tags_the_first_count():
     assert sorted(found.names.split()[:MAX_TAGS]) == sorted(b"t%d" % n for n in range(MAX_TAGS))
 
 
+def test_no_rows_and_slices_of_batches_are_parsed_like_any():
+    batch = pa.record_batch({"time": [1, 2, 3], "tags": pa.array([["a"], ["b", "c"], ["a", "d"]])})
+    parser = Parser()
+    assert (parser.parse(batch.slice(0, 0)).names, len(parser.parse(batch.slice(3)).posts)) == (b"", 0)
+    found = parser.parse(batch.slice(1))
+    assert (found.names, found.posts.tags.tolist(), found.rows.tolist()) == (b"b\nc\na\nd", [0, 1, 2, 3], [0, 1])
+
+
 def test_a_post_without_a_time_is_left_out():
     batch = pa.record_batch({"time": pa.array([None, 5], pa.int64()), "text": ["#a", "#b"]})
     found = Parser().parse(batch)

@@ -38,7 +38,7 @@ class Names:
         self, text: NDArray[np.uint8], begins: NDArray[np.uint64], ends: NDArray[np.uint64]
     ) -> NDArray[np.uint32]:
         """The number of each piece of a text; new ones get the next."""
-        self._make_room(len(begins), len(text))
+        self._make_room(len(begins), int((ends - begins).sum()))
         found = np.empty(len(begins), np.uint32)
         _number(text, begins, ends, self._text, self._starts, self._slots, self._state, found)
         return found

@@ -90,9 +90,12 @@ def correlate(
     note("disseminating and calculating")
     dissemination = Dissemination(settings, on_spark(spark, settings))
     told = stretches(dissemination.take(tagged.posts), settings.catch_up, _A_STRETCH)
-    with ThreadPoolExecutor(1) as calculating:
+    calculating = ThreadPoolExecutor(1)
+    try:
         found = [calculating.submit(_tracked, spark.sparkContext, stretch, settings) for stretch in told]
         reports = Reports.together([one.result() for one in found])
+    finally:
+        calculating.shutdown(cancel_futures=True)  # whatever went wrong, nothing goes on behind it
     return Correlation(reports, tagged, dissemination, settings)
 
 

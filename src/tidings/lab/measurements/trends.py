@@ -125,7 +125,7 @@ def _past(found: Coefficients, lead: Emerging, length_us: int) -> Iterator[Row]:
     for back in range(PAST + 1):
         same = (found.ends_us == lead.window_end_us - back * length_us) & (found.sets == found.sets[now])
         support, jaccard = (float(one[same].sum()) for one in (found.support, found.jaccard))
-        yield {"weeks before": -back, "support": support, "jaccard": jaccard}
+        yield {"weeks from it": -back, "support": support, "jaccard": jaccard}
 
 
 def _samples(story: Story) -> list[str]:
