@@ -62,7 +62,7 @@ def deleting(beside: AbstractContextManager[None], files: TwiceTaken, say: Say) 
     def delete() -> None:
         try:
             files.delete()
-        except OSError as error:  # being compacted, or not ours to delete
+        except (OSError, ValueError, KeyError) as error:  # being compacted, damaged, or not ours to delete
             say(f"files that were taken cannot be deleted, and it is tried again: {error}")
 
     def repeat() -> None:
