@@ -121,7 +121,8 @@ def _why(lead: Emerging) -> Mapping[str, Any]:
 
 def _past(found: Coefficients, lead: Emerging, length_us: int) -> Iterator[Row]:
     """The counts of the lead's tags in its window and those before; none were reported where there were too few."""
-    (now,) = [row for row in np.flatnonzero(found.ends_us == lead.window_end_us) if found.tags_of(row) == lead.tags]
+    rows = np.flatnonzero(found.ends_us == lead.window_end_us).tolist()
+    (now,) = [row for row in rows if found.tags_of(row) == lead.tags]
     for back in range(PAST + 1):
         same = (found.ends_us == lead.window_end_us - back * length_us) & (found.sets == found.sets[now])
         support, jaccard = (float(one[same].sum()) for one in (found.support, found.jaccard))
