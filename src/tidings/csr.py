@@ -27,8 +27,10 @@ def ranked(values: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.u
     """
     used = np.zeros(int(values.max()) + 1 if len(values) else 0, bool)
     used[values] = True
-    places = np.cumsum(used, dtype=np.uint32) - np.uint32(1)
-    return np.flatnonzero(used).astype(np.uint32), places[values]
+    different = np.flatnonzero(used).astype(np.uint32)
+    places = np.empty(len(used), np.uint32)
+    places[different] = np.arange(len(different), dtype=np.uint32)
+    return different, places[values]
 
 
 def distinct(values: NDArray[Item]) -> NDArray[Item]:

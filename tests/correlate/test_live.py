@@ -40,7 +40,7 @@ def parsed(posts: Iterable[Post]) -> Parsed:
     names = sorted({tag for _, tags in rows for tag in tags}, key=lambda tag: (tag * 7) % 10)
     local = flat([names.index(tag) for tag in tags] for _, tags in rows)
     times = np.array([time for time, _ in rows], np.int64)
-    return Parsed(TaggedPosts(times, *local), [f"t{tag}".encode() for tag in names])
+    return Parsed(TaggedPosts(times, *local), "\n".join(f"t{tag}" for tag in names).encode())
 
 
 class Stream:
@@ -138,7 +138,9 @@ def test_a_long_stream_is_exact_keeps_little_and_repartitions_as_it_goes():
 def _named(posts: list[Post]) -> Parsed:
     names = sorted({tag for _, tags in posts for tag in tags})
     rows = flat([names.index(tag) for tag in tags] for _, tags in posts)
-    return Parsed(TaggedPosts(np.array([t for t, _ in posts], np.int64), *rows), [f"t{tag}".encode() for tag in names])
+    return Parsed(
+        TaggedPosts(np.array([t for t, _ in posts], np.int64), *rows), "\n".join(f"t{tag}" for tag in names).encode()
+    )
 
 
 def test_a_post_from_the_future_is_counted_and_makes_no_other_late():

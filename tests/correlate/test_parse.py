@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.correlate.definitions import rows
 from tests.data import real_tweets
 
-from tidings.correlate.parse import Parser, Vocabulary
+from tidings.correlate.parse import Parser
+from tidings.correlate.vocabulary import Vocabulary
 from tidings.errors import InputError
 from tidings.partition.tags.subsets import MAX_TAGS
 from tidings.receive import clean
@@ -25,7 +26,7 @@ def parsed(columns: dict, **options) -> list[list[str]]:
     batch = pa.record_batch({name: pa.array(values, kinds[name]) for name, values in given.items()})
     vocabulary = Vocabulary()
     posts = vocabulary.numbered(Parser(**options).parse(batch))
-    names = [name.decode() for name in vocabulary.names()]
+    names = vocabulary.column().to_pylist()
     return [sorted(names[tag] for tag in post) for post in rows(posts.tags, posts.starts)]
 
 
@@ -76,17 +77,25 @@ def test_of_very_many_tags_the_first_count():
     batch = pa.record_batch({"time": [1, 2], "text": [" ".join(f"#t{n}" for n in range(15)), "#t3 #t99"]})
     found = Parser().parse(batch)
     assert found.capped == 1
-    assert sorted(found.names[:MAX_TAGS]) == sorted(b"t%d" % n for n in range(MAX_TAGS))
+    assert sorted(found.names.split()[:MAX_TAGS]) == sorted(b"t%d" % n for n in range(MAX_TAGS))
+
+
+def test_no_rows_and_slices_of_batches_are_parsed_like_any():
+    batch = pa.record_batch({"time": [1, 2, 3], "tags": pa.array([["a"], ["b", "c"], ["a", "d"]])})
+    parser = Parser()
+    assert (parser.parse(batch.slice(0, 0)).names, len(parser.parse(batch.slice(3)).posts)) == (b"", 0)
+    found = parser.parse(batch.slice(1))
+    assert (found.names, found.posts.tags.tolist(), found.rows.tolist()) == (b"b\nc\na\nd", [0, 1, 2, 3], [0, 1])
 
 
 def test_a_post_without_a_time_is_left_out():
     batch = pa.record_batch({"time": pa.array([None, 5], pa.int64()), "text": ["#a", "#b"]})
     found = Parser().parse(batch)
-    assert (found.posts.times.tolist(), found.names, found.rows.tolist()) == ([5], [b"b"], [1])
+    assert (found.posts.times.tolist(), found.names, found.rows.tolist()) == ([5], b"b", [1])
 
 
 def test_the_same_batch_gives_the_same_numbers_whatever_came_before():
     batch = pa.record_batch({"time": [1, 2], "text": ["#b #a", "#c #a"]})
     used = Parser()
     used.parse(pa.record_batch({"time": [1], "text": ["#c #z #a"]}))
-    assert used.parse(batch).names == Parser().parse(batch).names == [b"b", b"a", b"c"]
+    assert used.parse(batch).names == Parser().parse(batch).names == b"b\na\nc"

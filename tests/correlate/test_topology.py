@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,8 +15,10 @@ from tidings.correlate.calculator import Calculator
 from tidings.correlate.dissemination import Dissemination, in_this_process
 from tidings.correlate.disseminator import Disseminator, Notifications
 from tidings.correlate.posts import TaggedPosts
-from tidings.correlate.run import correlate
+from tidings.correlate.run import calculated, correlate
 from tidings.correlate.settings import Settings
+from tidings.correlate.stretches import stretches
+from tidings.correlate.tracker import Reports, tracked
 from tidings.partition.tags.learn import ALGORITHMS, learn
 from tidings.partition.tags.plan import TagPlan
 from tidings.partition.tags.sets import TagSets
@@ -105,6 +109,26 @@ def test_posts_may_come_in_several_pieces(said, chosen, cut):
         for end, counted in calculator.finish():
             _keep_best(found, end, counted)
     assert found == by_definition(said, chosen, chosen.min_support)
+
+
+@settings(max_examples=200, deadline=None)
+@given(timed, choices, st.booleans(), st.integers(1, 30))
+def test_stretches_counted_by_themselves_give_what_the_whole_gives(said, chosen, catch_up, enough):
+    chosen, posts = Settings(**chosen, catch_up=catch_up), tagged(said)
+    told = Dissemination(chosen, in_this_process(chosen)).take(posts)
+    parts = [tracked(calculated(one.told, chosen, one.until)) for one in stretches(told, catch_up, enough)]
+    assert listed(Reports.together(parts)) == listed(correlate(posts, chosen).reports)
+
+
+def test_a_stretch_ends_where_a_plan_does_and_none_does_without_catching_up():
+    said = [(time, frozenset({time % 7, time % 5 + 7})) for time in range(40)]
+    chosen = Settings(8, 4, 3, 2, checked_every=5, threshold=0.01)
+    for catch_up, least in ((True, 3), (False, 1)):
+        told = Dissemination(replace(chosen, catch_up=catch_up), in_this_process(chosen)).take(tagged(said))
+        found = list(stretches(told, catch_up, 1))
+        assert len(found) >= least
+        assert (len(found) > 1) == catch_up
+        assert [one.until is None for one in found] == [False] * (len(found) - 1) + [True]
 
 
 def _keep_best(found, end, counted):

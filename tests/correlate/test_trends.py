@@ -12,11 +12,12 @@ from tests.data import shared
 
 from tidings.correlate import blob
 from tidings.correlate.coefficients import read_coefficients
-from tidings.correlate.parse import Parser, Vocabulary
+from tidings.correlate.parse import Parser
 from tidings.correlate.posts import TaggedPosts
 from tidings.correlate.run import correlate
 from tidings.correlate.settings import Settings
 from tidings.correlate.trends import PAST, related, trends
+from tidings.correlate.vocabulary import Vocabulary
 from tidings.errors import InputError
 
 DAY_US = 86_400_000_000
@@ -118,7 +119,7 @@ def test_the_events_of_known_weeks_are_among_the_first_twenty(tmp_path, week):
     posts, vocabulary = _real_posts(start - PAST * 7 * DAY_US, start + 7 * DAY_US)
     chosen = Settings.checked("7 days", partitions=4)
     reports = correlate(posts, chosen).reports
-    names = pa.array(vocabulary.names(), pa.binary()).cast(pa.string())
+    names = vocabulary.column()
     pq.write_table(
         pa.Table.from_batches([blob.spelt(reports, names, chosen.slide_us, chosen.panes)]), tmp_path / "found.parquet"
     )

@@ -38,11 +38,11 @@ def test_what_is_reported_is_exact(spark):
     result = found.audited()
     assert (result.coverage, result.mean_error) == (1.0, 0.0)
     exact = centralised(found.tagged.posts, chosen, chosen.min_support)
-    assert found.coefficients.count() == len(exact)
+    assert sum(batch.num_rows for batch in found.coefficients()) == len(exact)
     assert audit(exact, exact, 1).exact == len(exact)
 
 
 def test_no_posts_give_no_coefficients(spark):
     found = job.correlate(posts_of(spark).where("false"), Settings.checked("10 s", partitions=3))
-    assert found.coefficients.count() == 0
+    assert sum(batch.num_rows for batch in found.coefficients()) == 0
     assert found.audited().coverage == 1.0

@@ -18,18 +18,22 @@ class Tagged:
     """A directory of files of tagged posts; the tags change with time, the load rises and falls."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.posts, self.files = folder, [], 0
+        self.folder, self.posts, self.files, self.moments = folder, [], 0, 0
         folder.mkdir()
 
-    def put(self, count: int) -> None:
+    def put(self, count: int, moments: int = 1) -> None:
+        """So many files; each has the posts of so many moments, five seconds apart."""
         rng = np.random.default_rng(self.files)
         for _ in range(count):
-            size = 60 if self.files % 6 < 3 else 15
-            rows = []
-            for _ in range(size):
-                tags = sorted({f"t{n}" for n in rng.zipf(1.6, rng.integers(1, 4)) % 9 + self.files // 3})
-                rows.append((1_600_000_000 + self.files * 5 + int(rng.integers(0, 6)), tags))
-            self.write(rows)
+            self.write([post for _ in range(moments) for post in self._posts(rng)])
+
+    def _posts(self, rng: np.random.Generator) -> list[tuple[int, list[str]]]:
+        moment, self.moments = self.moments, self.moments + 1
+        rows = []
+        for _ in range(60 if moment % 6 < 3 else 15):
+            tags = sorted({f"t{n}" for n in rng.zipf(1.6, rng.integers(1, 4)) % 9 + moment // 3})
+            rows.append((1_600_000_000 + moment * 5 + int(rng.integers(0, 6)), tags))
+        return rows
 
     def write(self, rows: list[tuple[int, list[str]]]) -> None:
         text = "".join(

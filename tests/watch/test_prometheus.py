@@ -13,6 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tidings.errors import InputError
+from tidings.watch.correlations import CorrelationFigures
 from tidings.watch.figures import StreamFigures
 from tidings.watch.load import MatcherLoad
 from tidings.watch.prometheus import serve
@@ -45,8 +46,8 @@ FIGURES = StreamFigures(
 
 
 @contextmanager
-def serving(figures, port=0):
-    server = serve(port, figures)
+def serving(figures, port=0, tags=lambda: None):
+    server = serve(port, figures, tags)
     try:
         yield server
     finally:
@@ -141,3 +142,46 @@ def test_a_closed_server_gives_its_port_back():
         urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=5)
     with serving(lambda: FIGURES, server.port) as again:
         assert again.port == server.port
+
+
+def test_the_figures_of_correlating_are_served_where_there_are_any():
+    tags = CorrelationFigures(
+        3_600_000_000,
+        60_000_000,
+        "ds+scl",
+        8,
+        tagged=70,
+        late=3,
+        capped=1,
+        partitions=4,
+        communication=1.5,
+        gini=0.1,
+        max_load=0.25,
+        additions=6,
+        repartitions={"load": 2, "scaling": 1},
+        window_end_us=5_000_000,
+        coefficients=90,
+    )
+    with serving(lambda: FIGURES, tags=lambda: tags) as server:
+        told = samples(server.port)
+    expected = {
+        ("tidings_correlations_up",): 1,
+        ("tidings_correlations_tagged_posts_total",): 70,
+        ("tidings_correlations_coefficients_total",): 90,
+        ("tidings_correlations_single_additions_total",): 6,
+        ("tidings_correlations_dropped_posts_total", "reason=late"): 3,
+        ("tidings_correlations_dropped_posts_total", "reason=ahead"): 0,
+        ("tidings_correlations_capped_posts_total",): 1,
+        ("tidings_correlations_repartitions_total", "reason=load"): 2,
+        ("tidings_correlations_repartitions_total", "reason=scaling"): 1,
+        ("tidings_correlations_partitions",): 4,
+        ("tidings_correlations_communication",): 1.5,
+        ("tidings_correlations_gini",): 0.1,
+        ("tidings_correlations_max_load_ratio",): 0.25,
+        ("tidings_correlations_window_end_timestamp_seconds",): 5,
+        ("tidings_correlations_info", "algorithm=ds+scl", "most_partitions=8"): 1,
+    }
+    assert expected.items() <= told.items()
+    assert ("tidings_correlations_newest_post_timestamp_seconds",) not in told
+    with serving(lambda: FIGURES) as server:
+        assert not any(name.startswith("tidings_correlations") for name, *_ in samples(server.port))

@@ -172,8 +172,6 @@ def run(
     at = state_at(state, work)
     _check_source(posts)
     _check_delivery(deliver, posts)
-    if correlate and processed == Processed.delete:
-        raise InputError("--processed delete: with --correlate files are read twice, so they must be kept.")
     every, latency_s = seconds(trigger, "--trigger"), seconds(latency, "--latency")
     every_s = None if relearn is None else seconds(relearn, "--relearn")
     _check_plan(plan, partitioner, matchers, placement, shed, every_s)

@@ -18,13 +18,6 @@ from tidings.partition.tags.subsets import Counted
 _ROWS = pa.list_(pa.uint32())
 _POSTS = pa.schema([("time", pa.int64()), ("tags", _ROWS)])
 _SETS = pa.schema([("tags", _ROWS), ("weight", pa.int64())])
-_TOLD = pa.schema(
-    [
-        *((name, pa.list_(pa.int64())) for name in ("now", "pane", "weight", "times")),  # so many alike in a row
-        ("lengths", pa.list_(pa.uint8())),
-        ("tags", pa.list_(pa.uint32())),
-    ]
-)
 _OWNERS = pa.schema([("owners", pa.uint64())])
 _REPORTS = pa.schema(
     [("end", pa.int64()), ("calculator", pa.uint8()), ("support", pa.int64()), ("union", pa.int64()), ("tags", _ROWS)]
@@ -34,30 +27,27 @@ _REPORTS = pa.schema(
 def pack_posts(parsed: Parsed) -> tuple[bytes, pa.Buffer]:
     """The names, a line each, and the posts."""
     posts = parsed.posts
-    return b"\n".join(parsed.names), _pack(_POSTS, posts.times, _rows(posts.tags, posts.starts))
+    return parsed.names, _pack(_POSTS, posts.times, _rows(posts.tags, posts.starts))
 
 
 def unpack_posts(names: bytes, blob: pa.Buffer) -> Parsed:
     times, rows = _unpack(_POSTS, blob)
-    return Parsed(TaggedPosts(np.asarray(times), *_flat(rows)), unpack_names(names))
-
-
-def unpack_names(names: bytes) -> list[bytes]:
-    return names.split(b"\n") if names else []
+    return Parsed(TaggedPosts(np.asarray(times), *_flat(rows)), names)
 
 
 def buffer(blob: bytes) -> pa.Buffer:
     return pa.py_buffer(blob)
 
 
-def pack_owners(names: list[bytes], owners: NDArray[np.uint64]) -> tuple[bytes, bytes]:
-    """The names of tags, a line each, and the calculators of each, as bits."""
-    return b"\n".join(names), _pack(_OWNERS, owners).to_pybytes()
+def pack_owners(owners: NDArray[np.uint64]) -> bytes:
+    """The calculators of each tag, as bits."""
+    packed: bytes = _pack(_OWNERS, owners).to_pybytes()
+    return packed
 
 
-def unpack_owners(names: bytes, blob: pa.Buffer) -> tuple[list[bytes], NDArray[np.uint64]]:
+def unpack_owners(blob: pa.Buffer) -> NDArray[np.uint64]:
     (owners,) = _unpack(_OWNERS, blob)
-    return unpack_names(names), np.asarray(owners)
+    return np.asarray(owners)
 
 
 def pack_sets(sets: TagSets) -> pa.Buffer:
@@ -69,23 +59,26 @@ def unpack_sets(blob: pa.Buffer) -> TagSets:
     return TagSets(*_flat(rows), np.asarray(weights))
 
 
-def pack_told(told: Notifications) -> pa.Buffer:
-    """Small, as nearly all of it travels through Spark twice: what is alike in a row is said once."""
+def pack_told(told: Notifications) -> bytes:
+    """Small and quick, as there are many of them: what is alike in a row is said once, the arrays one after another."""
     labels = (told.now, told.panes, told.weights)
     is_first = np.ones(len(told), bool)
     is_first[1:] = np.logical_or.reduce([label[1:] != label[:-1] for label in labels])
     firsts = np.flatnonzero(is_first)
-    times = np.diff(np.append(firsts, len(told)))
-    columns = (*(label[firsts] for label in labels), times, np.diff(told.starts).astype(np.uint8), told.tags)
-    return _pack(_TOLD, *(_rows(column, np.array([0, len(column)])) for column in columns))
+    sizes = np.array([len(firsts), len(told), len(told.tags)])
+    times = np.diff(firsts, append=len(told))
+    lengths = np.diff(told.starts).astype(np.uint8)
+    return b"".join([sizes.data, *(label[firsts].data for label in labels), times.data, told.tags.data, lengths.data])
 
 
-def unpack_told(calculator: int, plan: int, blob: pa.Buffer) -> Notifications:
-    now, panes, weights, times, lengths, tags = (np.asarray(column.values) for column in _unpack(_TOLD, blob))
-    now, panes, weights = (np.repeat(label, times) for label in (now, panes, weights))
-    starts = np.concatenate([np.zeros(1, np.uint64), np.cumsum(lengths, dtype=np.uint64)])
-    aligned = np.require(tags, requirements="A")  # kernels ask for it, and a blob may begin anywhere
-    return Notifications(calculator, plan, now, panes, weights, aligned, starts)
+def unpack_told(calculator: int, plan: int, blob: bytes) -> Notifications:
+    runs, rows, tags = np.frombuffer(blob, np.int64, 3).tolist()
+    labels = np.frombuffer(blob, np.int64, 4 * runs, 24).reshape(4, runs)
+    now, panes, weights = np.repeat(labels[:3], labels[3], axis=1)
+    owned = np.frombuffer(blob, np.uint32, tags, 24 + 32 * runs)
+    starts = np.zeros(rows + 1, np.uint64)
+    np.cumsum(np.frombuffer(blob, np.uint8, rows, 24 + 32 * runs + 4 * tags), out=starts[1:])
+    return Notifications(calculator, plan, now, panes, weights, owned, starts)
 
 
 def pack_reports(reports: Reports) -> pa.Buffer:

@@ -76,10 +76,11 @@ class Calculator:
                     yield end, report
                 self.next_end = end + 1
 
-    def finish(self) -> Iterator[tuple[int, Counted]]:
-        """The reports of all windows that hold any post."""
+    def finish(self, until: int | None = None) -> Iterator[tuple[int, Counted]]:
+        """The reports of all windows that hold any post and end by slide `until`, if that is given."""
         if self.held:
-            yield from self.advance(self.held[-1].number + self._panes)
+            last = self.held[-1].number + self._panes
+            yield from self.advance(last if until is None else min(last, until))
 
     def _hold(self, told: Notifications, first: int, last: int) -> None:
         """Count notifications that came in one slide, whichever slides they are about."""

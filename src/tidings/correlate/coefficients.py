@@ -54,7 +54,7 @@ def read_coefficients(path: Path, columns: tuple[str, ...] = COEFFICIENT_FIELDS)
         raise InputError(f"{path}: this cannot be read ({str(error).splitlines()[0].rstrip('.')}).") from error
     if missing := [name for name in columns if name not in table.column_names]:
         raise InputError(f"{path}: these are no correlations; they have no column `{missing[0]}`.")
-    return _coefficients(table.combine_chunks())
+    return coefficients_of(table.combine_chunks())
 
 
 def _table(path: Path) -> pa.Table:
@@ -68,7 +68,8 @@ def _table(path: Path) -> pa.Table:
     return pa.dataset.dataset(path, format="parquet").to_table()
 
 
-def _coefficients(table: pa.Table) -> Coefficients:
+def coefficients_of(table: pa.Table) -> Coefficients:
+    """Those of a table that has them as they are written."""
     lists = table["tags"].chunk(0) if table["tags"].num_chunks else pa.array([], pa.list_(pa.string()))
     encoded = lists.flatten().cast(pa.string()).dictionary_encode()
     names = encoded.dictionary.to_pylist()

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from tidings.correlate import blob
 from tidings.correlate.dissemination import Dissemination, Repartition, in_this_process
 from tidings.correlate.pages import Book, Page, Shelf
-from tidings.correlate.parse import Parsed, Vocabulary
+from tidings.correlate.parse import Parsed
 from tidings.correlate.posts import TaggedPosts
 from tidings.correlate.settings import Settings
+from tidings.correlate.vocabulary import Vocabulary
 from tidings.partition.tags.plan import gini
 
 _AHEAD_US = 86_400 * 10**6  # a post from later than tomorrow would make all others late: its time is wrong
@@ -108,11 +109,10 @@ class LiveDissemination:
 
     def _restore(self, recent: TaggedPosts) -> None:
         if self._was is not None:
-            found = [blob.unpack_owners(page.names, blob.buffer(page.blob)) for _, page in self._owners]
-            numbers = [self._vocabulary.numbers(names) for names, _ in found]
+            numbers = [self._vocabulary.of_lines(page.names) for _, page in self._owners]
             owners = np.zeros(len(self._vocabulary), np.uint64)
-            for tags, (_, some) in zip(numbers, found, strict=True):
-                owners[tags] |= some
+            for tags, (_, page) in zip(numbers, self._owners, strict=True):
+                owners[tags] |= blob.unpack_owners(blob.buffer(page.blob))
             self._dissemination.restore(self._was, owners, recent)
 
     def _disseminated(self, due: TaggedPosts) -> Iterator[Told]:
@@ -121,8 +121,8 @@ class LiveDissemination:
         for one in (one for together in self._dissemination.take(due) for one in together):
             self._active[one.calculator] = int(one.now[-1])
             names, tags = self._vocabulary.spelt(one.tags)
-            packed = blob.pack_told(replace(one, tags=tags)).to_pybytes()
-            yield Told(one.calculator, one.plan, Page(b"\n".join(names), packed))
+            packed = blob.pack_told(replace(one, tags=tags))
+            yield Told(one.calculator, one.plan, Page(names, packed))
         self._keep_owners(before if told.plan == plan else before[:0])
         for made in self._dissemination.repartitions:
             self._reasons[_kind(made)] += 1
@@ -139,7 +139,7 @@ class LiveDissemination:
 
     def _owners_page(self, tags: NDArray[np.intp]) -> Page:
         names, _ = self._vocabulary.spelt(tags.astype(np.uint32))
-        return Page(*blob.pack_owners(names, self._dissemination.disseminator.owners[tags]))
+        return Page(names, blob.pack_owners(self._dissemination.disseminator.owners[tags]))
 
     def _forget(self) -> None:
         """What no open window needs, and neither does the next plan. Groups with many pages are written anew."""

@@ -13,10 +13,10 @@ from tidings.correlate.calculator import Pane
 from tidings.correlate.disseminator import Notifications
 from tidings.correlate.live import Told
 from tidings.correlate.pages import Book, Page, Shelf
-from tidings.correlate.parse import Vocabulary
 from tidings.correlate.run import calculator_of
 from tidings.correlate.settings import Settings
 from tidings.correlate.tracker import Reports
+from tidings.correlate.vocabulary import Vocabulary
 from tidings.partition.tags.sets import TagSets
 
 
@@ -42,7 +42,7 @@ class LiveCalculator:
         reports = Reports.together([Reports.of(end, self._number, counted) for end, counted in found])
         names, tags = self._vocabulary.spelt(reports.counted.tags)
         spelt = Reports(reports.ends, reports.calculators, replace(reports.counted, tags=tags))
-        return Page(b"\n".join(names), blob.pack_reports(spelt).to_pybytes())
+        return Page(names, blob.pack_reports(spelt).to_pybytes())
 
     def kept(self) -> str:
         """Everything small that is needed for the next batch."""
@@ -50,12 +50,12 @@ class LiveCalculator:
 
     def _pane(self, slide: int, page: Page) -> Pane:
         sets = blob.unpack_sets(blob.buffer(page.blob))
-        tags = self._vocabulary.rows(blob.unpack_names(page.names), sets.tags, sets.starts)
+        tags = self._vocabulary.rows(page.names, sets.tags, sets.starts)
         return Pane(slide, tags, sets.starts, sets.weights)
 
     def _unpacked(self, one: Told) -> Notifications:
-        told = blob.unpack_told(self._number, one.plan, blob.buffer(one.page.blob))
-        return replace(told, tags=self._vocabulary.rows(blob.unpack_names(one.page.names), told.tags, told.starts))
+        told = blob.unpack_told(self._number, one.plan, one.page.blob)
+        return replace(told, tags=self._vocabulary.rows(one.page.names, told.tags, told.starts))
 
     def _keep(self) -> None:
         """The shelf as what is held: what is new is added, what was left behind is forgotten."""
@@ -75,4 +75,4 @@ class LiveCalculator:
     def _page(self, panes: list[Pane]) -> Page:
         sets = TagSets.together([TagSets(pane.tags, pane.starts, pane.weights) for pane in panes]).united()
         names, tags = self._vocabulary.spelt(sets.tags)
-        return Page(b"\n".join(names), blob.pack_sets(TagSets(tags, sets.starts, sets.weights)).to_pybytes())
+        return Page(names, blob.pack_sets(TagSets(tags, sets.starts, sets.weights)).to_pybytes())

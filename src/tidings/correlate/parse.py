@@ -11,33 +11,36 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numba import int64, types, uint32, uint64
 from numpy.typing import NDArray
 
+from tidings.correlate.names import Names, by_first_occurrence
 from tidings.correlate.posts import TaggedPosts
 from tidings.errors import InputError
 from tidings.jit import inlined, kernel, read, write
+from tidings.partition.tags.nodes import grown
 from tidings.partition.tags.subsets import MAX_TAGS
 from tidings.receive.clean import normalise, stop_words, tokens
+from tidings.receive.column import bytes_of
 from tidings.receive.compose import searchable
 from tidings.receive.receiver import Received, Receiver
-from tidings.receive.vocabulary import PackedTerms
+from tidings.receive.vocabulary import PackedTerms, packed_terms
 
 _MOST_TAGS = 1 << 21  # different ones that a parser remembers before it starts anew
+_SIGN = np.uint8(ord("#"))
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The posts of a batch that have tags; a tag is a place in `names`.
+    """The posts of a batch that have tags; a tag is a place in `names`, which has a line for each.
 
     `capped` counts posts with too many tags, `rows` says where in the batch the posts stand.
     """
 
     posts: TaggedPosts
-    names: list[bytes]
+    names: bytes
     capped: int = 0
     rows: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
 
@@ -46,27 +49,30 @@ class TagNumbers:
     """Numbers for tags, from 1 on; words have none, but for tracked ones, which have that of the tag of their name."""
 
     def __init__(self, tracked: Sequence[str] = ()) -> None:
-        self.names: list[bytes] = [b""]
-        self._numbers: dict[bytes, int] = {}
+        self.names = Names()
+        self._tracked: dict[bytes, int] = {}
         for word in tracked:
             found = [token.term for token in tokens(word)]
             if len(found) != 1 or not found[0] or normalise(word) in stop_words():
                 raise InputError(f"{word!r} cannot be tracked: it is not one word that counts.")
-            self._numbers[found[0].encode()] = self._number(f"#{normalise(word.strip())}".encode())
+            (number,) = self.find(packed_terms([f"#{normalise(word.strip())}".encode()])).tolist()
+            self._tracked[found[0].encode()] = number
 
     def find(self, terms: PackedTerms) -> NDArray[np.uint32]:
-        known = self._numbers
-        each = terms.each()
-        return np.fromiter((known.get(term) or self._number(term) for term in each), np.uint32, len(each))
-
-    def _number(self, term: bytes) -> int:
         """0 for what is no tag."""
-        if not term.startswith(b"#"):
-            return 0
-        if term not in self._numbers:
-            self._numbers[term] = len(self.names)
-            self.names.append(term[1:])
-        return self._numbers[term]
+        text, begins, ends = np.append(terms.text, np.uint8(0)), terms.starts[:-1], terms.starts[1:]
+        is_tag = (text[begins.astype(np.int64)] == _SIGN) & (begins < ends)
+        found = np.zeros(len(begins), np.uint32)
+        found[is_tag] = self.names.numbers(text, begins[is_tag] + _ONE, ends[is_tag]) + np.uint32(1)
+        if self._tracked:
+            words = ((place, self._tracked.get(term)) for place, term in enumerate(terms.each()))
+            for place, number in words:
+                found[place] = number or found[place]
+        return found
+
+    def lines(self, numbers: NDArray[np.uint32]) -> bytes:
+        """The names of the tags that have these numbers, a line each."""
+        return self.names.lines(numbers - np.uint32(1))
 
 
 class Parser:
@@ -79,21 +85,21 @@ class Parser:
     def _start_anew(self) -> None:
         self._numbers = TagNumbers(self._tracked)
         self._receiver = Receiver(self._numbers)
-        self._given: dict[bytes | None, int] = {None: 0}  # what stands in `tags`, as it stands there
+        self._spellings = Names()  # what stands in `tags`, as it stands there
+        self._meant: NDArray[np.uint32] = np.zeros(1 << 10, np.uint32)  # the tag of each
 
     def parse(self, batch: pa.RecordBatch) -> Parsed:
         """The posts that have both a time and tags, in their order."""
-        if len(self._numbers.names) + len(self._given) > _MOST_TAGS:
+        if len(self._numbers.names) + len(self._spellings) > _MOST_TAGS:
             self._start_anew()
         times = batch.column("time")
         found = [self._said(batch), self._given_tags(batch)]
         tags, lengths, capped = _first(found, times.is_valid().to_numpy(zero_copy_only=False))
         rows = np.flatnonzero(lengths)
         starts = np.concatenate([np.zeros(1, np.uint64), np.cumsum(lengths[rows], dtype=np.uint64)])
-        used, local = _by_first_occurrence(tags)
-        names = [self._numbers.names[number] for number in used.tolist()]
+        used, local = by_first_occurrence(tags)
         written = times.fill_null(0).to_numpy()[rows]
-        return Parsed(TaggedPosts(written, local, starts), names, capped, rows)
+        return Parsed(TaggedPosts(written, local, starts), self._numbers.lines(used), capped, rows)
 
     def _said(self, batch: pa.RecordBatch) -> Received | None:
         """The tags in titles and texts."""
@@ -104,36 +110,27 @@ class Parser:
         """The tags that posts came with. Each is looked at once; then its spelling is known."""
         if "tags" not in batch.schema.names:
             return None
-        lists = batch.column("tags").fill_null([])
-        encoded = lists.flatten().cast(pa.binary()).dictionary_encode()
-        spelt = encoded.dictionary.to_pylist()
-        if new := [tag for tag in spelt if tag not in self._given]:
-            self._learn(new)
-        known = np.array([*(self._given[tag] for tag in spelt), 0], np.uint32)
-        ends = np.cumsum(pc.list_value_length(lists).to_numpy(zero_copy_only=False), dtype=np.uint32)
-        bounds = np.column_stack([np.concatenate([np.zeros(1, np.uint32), ends[:-1]]), ends])
-        places = encoded.indices.fill_null(len(spelt)).to_numpy()
-        return Received(known[places], bounds)
+        lists = batch.column("tags")
+        lists = lists.fill_null([]) if lists.null_count else lists
+        bounds = np.asarray(lists.offsets).astype(np.uint32)
+        text, offsets = bytes_of(lists.values[int(bounds[0]) : int(bounds[-1])])
+        known, ends = len(self._spellings), offsets.astype(np.uint64)
+        spelt = self._spellings.numbers(text, ends[:-1], ends[1:])
+        if len(self._spellings) > known:
+            self._learn(self._spellings.since(known), known)
+        bounds -= bounds[0]
+        return Received(self._meant[spelt], np.column_stack([bounds[:-1], bounds[1:]]))
 
-    def _learn(self, spelt: list[bytes]) -> None:
+    def _learn(self, spelt: list[bytes], first: int) -> None:
         """Clean tags exactly as they are cleaned where posts are matched."""
         lists = pa.array([[tag.decode("utf-8", "replace")] for tag in spelt], pa.list_(pa.string()))
         received = self._receiver.receive(
             searchable(pa.record_batch([pa.array([""] * len(spelt)), lists], ["text", "tags"]))
         )
-        has_any = received.bounds[:, 0] < received.bounds[:, 1]
-        numbers = np.zeros(len(spelt), np.uint32)
-        numbers[has_any] = received.terms[received.bounds[has_any, 0]]
-        self._given.update(zip(spelt, numbers.tolist(), strict=True))
-
-
-def _by_first_occurrence(tags: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """The different tags, and the place of each among them: the same whatever the parser has met before."""
-    used, first, local = np.unique(tags, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    places = np.empty(len(order), np.uint32)
-    places[order] = np.arange(len(order), dtype=np.uint32)
-    return used[order], places[local]
+        if first + len(spelt) > len(self._meant):
+            self._meant = grown(self._meant, 2 * (first + len(spelt)))
+        has_any = np.flatnonzero(received.bounds[:, 0] < received.bounds[:, 1])
+        self._meant[first + has_any] = received.terms[received.bounds[has_any, 0]]
 
 
 def _first(
@@ -146,41 +143,6 @@ def _first(
     tags, lengths = np.empty(len(one.terms) + len(other.terms), np.uint32), np.zeros(rows, np.uint64)
     capped = _first_tags(one.terms, one.bounds, other.terms, other.bounds, is_timed, tags, lengths)
     return tags[: int(lengths.sum())], lengths, int(capped)
-
-
-class Vocabulary:
-    """All tags met so far, numbered from 0 on in the order they were met."""
-
-    def __init__(self, names: Sequence[bytes] = ()) -> None:
-        self._numbers = {name: number for number, name in enumerate(names)}
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def names(self) -> list[bytes]:
-        return list(self._numbers)
-
-    def numbers(self, names: Sequence[bytes]) -> NDArray[np.uint32]:
-        """The number of each of these tags; new ones get the next."""
-        known = self._numbers
-        return np.fromiter((known.setdefault(name, len(known)) for name in names), np.uint32, len(names))
-
-    def rows(self, names: Sequence[bytes], tags: NDArray[np.uint32], starts: NDArray[np.uint64]) -> NDArray[np.uint32]:
-        """Rows of tags, places in `names`, with the numbers these have here, ascending in each row."""
-        found = self.numbers(names)[tags]
-        _sort_rows(starts, found)
-        return found
-
-    def numbered(self, parsed: Parsed) -> TaggedPosts:
-        """The posts with the numbers that their tags have here, ascending in each post."""
-        posts = parsed.posts
-        return TaggedPosts(posts.times, self.rows(parsed.names, posts.tags, posts.starts), posts.starts)
-
-    def spelt(self, tags: NDArray[np.uint32]) -> tuple[list[bytes], NDArray[np.uint32]]:
-        """The names of the tags that occur, and the tags as places in them."""
-        used, local = _by_first_occurrence(tags)
-        names = self.names()
-        return [names[tag] for tag in used.tolist()], local
 
 
 @inlined
@@ -227,16 +189,3 @@ def _first_tags(said, said_bounds, given, given_bounds, is_timed, tags, lengths)
             end = first + uint64(MAX_TAGS)
         lengths[row] = end - first
     return capped
-
-
-@kernel(int64, read(uint64), write(uint32))
-def _sort_rows(starts, tags):  # type: ignore[no-untyped-def]
-    for row in range(uint64(starts.size - 1)):
-        first = starts[row]
-        for at in range(first + _ONE, starts[row + _ONE]):
-            tag, place = tags[at], uint64(at)
-            while place > first and tags[place - _ONE] > tag:
-                tags[place] = tags[place - _ONE]
-                place -= _ONE
-            tags[place] = tag
-    return int64(0)

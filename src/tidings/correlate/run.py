@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 from tidings.correlate.calculator import Calculator
 from tidings.correlate.dissemination import Dissemination, MakePlan, in_this_process
+from tidings.correlate.disseminator import Notifications
 from tidings.correlate.posts import TaggedPosts
 from tidings.correlate.settings import Settings
 from tidings.correlate.tracker import Reports, tracked
@@ -23,15 +26,20 @@ def calculator_of(settings: Settings) -> Calculator:
     return Calculator(settings.panes, settings.min_support, settings.catch_up)
 
 
+def calculated(told: Iterable[Notifications], settings: Settings, until: int | None = None) -> Reports:
+    """What calculators report when they are told this, in order; of windows that end by slide `until`, if given."""
+    calculators: dict[int, Calculator] = {}
+    reports: list[Reports] = []
+    for one in told:
+        calculator = calculators.setdefault(one.calculator, calculator_of(settings))
+        reports += [Reports.of(end, one.calculator, counted) for end, counted in calculator.take(one)]
+    for number, calculator in calculators.items():
+        reports += [Reports.of(end, number, counted) for end, counted in calculator.finish(until)]
+    return Reports.together(reports)
+
+
 def correlate(posts: TaggedPosts, settings: Settings, make_plan: MakePlan | None = None) -> Correlated:
     """Partition, disseminate, calculate and track posts that come in the order of time."""
     dissemination = Dissemination(settings, make_plan or in_this_process(settings))
-    calculators: dict[int, Calculator] = {}
-    reports: list[Reports] = []
-    for told in dissemination.take(posts):
-        for one in told:
-            calculator = calculators.setdefault(one.calculator, calculator_of(settings))
-            reports += [Reports.of(end, one.calculator, counted) for end, counted in calculator.take(one)]
-    for number, calculator in calculators.items():
-        reports += [Reports.of(end, number, counted) for end, counted in calculator.finish()]
-    return Correlated(tracked(Reports.together(reports)), dissemination)
+    told = chain.from_iterable(dissemination.take(posts))
+    return Correlated(tracked(calculated(told, settings)), dissemination)

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from tidings.correlate import blob
 from tidings.correlate.pages import Page
-from tidings.correlate.parse import Vocabulary
 from tidings.correlate.settings import Settings
 from tidings.correlate.tracker import Reports, tracked
+from tidings.correlate.vocabulary import Vocabulary
 from tidings.errors import InputError
 
 _SETTINGS = "settings.json"
@@ -80,9 +80,9 @@ def track(pages: Iterable[Page]) -> tuple[Reports, pa.Array]:
     for page in pages:
         one = blob.unpack_reports(blob.buffer(page.blob))
         counted = one.counted
-        tags = vocabulary.rows(blob.unpack_names(page.names), counted.tags, counted.starts)
+        tags = vocabulary.rows(page.names, counted.tags, counted.starts)
         parts.append(
             Reports(one.ends, one.calculators, type(counted)(tags, counted.starts, counted.support, counted.union))
         )
     found = tracked(Reports.together(parts)) if parts else Reports.together([])
-    return found, pa.array(vocabulary.names(), pa.binary()).cast(pa.string())
+    return found, vocabulary.column()

@@ -48,6 +48,9 @@ _LOOKS: Mapping[str, tuple[str, str]] = {
     "scl": ("#d6336c", "P"),
     "sci": ("#adb5bd", "^"),
     "measured": ("#0b7285", "o"),
+    "expected, every tag set new pairs": ("#e8590c", "s"),
+    "expected, pairs as counted": ("#7048e8", "D"),
+    "expected at random": ("#343a40", "x"),
     "fitted": ("#343a40", ""),
 }
 _OTHERS = ("#0b7285", "#e8590c", "#7048e8", "#2f9e44", "#d6336c", "#343a40")
@@ -190,10 +193,12 @@ def _scales(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
         axes.set_xscale("log")
     elif panel.get("xscale") == "counted":
         axes.set_xticks([value for ((_, value),) in points(rows, [panel["x"]])])
+    elif max(abs(edge) for edge in axes.get_xlim()) >= 10_000:
+        axes.xaxis.set_major_formatter(lambda value, _: _short(value))
     if panel.get("yscale") == "log":
         axes.set_yscale("log")
     else:
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(bottom=panel.get("bottom", 0))
         if max(abs(edge) for edge in axes.get_ylim()) >= 10_000:
             axes.yaxis.set_major_formatter(lambda value, _: _short(value))
 

@@ -73,11 +73,13 @@ def _floor(file: Path) -> None:
 
 def _correlate(file: Path) -> None:
     from tidings.spark.correlate import correlate as on_spark
+    from tidings.spark.run_correlate import write_coefficients
 
-    found = on_spark(tidings.session().read.parquet(str(file)), Settings.checked(WINDOW, partitions=PARTITIONS))
+    spark = tidings.session()
+    found = on_spark(spark.read.parquet(str(file)), Settings.checked(WINDOW, partitions=PARTITIONS))
     out = file.with_name("coefficients")
     shutil.rmtree(out, ignore_errors=True)
-    found.coefficients.write.parquet(str(out))
+    write_coefficients(spark, found, out, "parquet")
 
 
 def _compared(posts: TaggedPosts, catch_up: bool, say: Say) -> list[dict[str, Any]]:

@@ -38,6 +38,15 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
+class Listing:
+    """Some columns of some rows as a table."""
+
+    title: str
+    where: Mapping[str, Any]
+    columns: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Experiment:
     """One experiment as its file tells it."""
 
@@ -49,6 +58,7 @@ class Experiment:
     parameters: Mapping[str, Mapping[str, Any]]  # by size; those of smaller sizes replace some of the full ones
     claims: Sequence[Claim]
     figures: Sequence[Figure]
+    tables: Sequence[Listing] = ()
 
     def sized(self, size: str) -> dict[str, Any]:
         """The parameters of a size."""
@@ -84,4 +94,5 @@ def _read(body: dict[str, Any]) -> Experiment:
         parameters={size: body[size] for size in SIZES if size in body},
         claims=[Claim(one.pop("says"), one.pop("source"), one.pop("rule"), one) for one in claims],
         figures=[Figure(**one) for one in body.get("figures", ())],
+        tables=[Listing(**one) for one in body.get("tables", ())],
     )

@@ -8,9 +8,9 @@ from pathlib import Path
 from tidings.errors import InputError, OutputError
 from tidings.lab.charts import draw_figure
 from tidings.lab.conduct import newest
-from tidings.lab.experiment import Experiment, experiments
+from tidings.lab.experiment import Experiment, Listing, experiments
 from tidings.lab.record import Record
-from tidings.lab.rules import judge, summary
+from tidings.lab.rules import Rows, judge, matching, summary
 from tidings.lab.tables import table
 
 PAGE = "report.md"
@@ -58,6 +58,8 @@ def _section(one: Experiment, path: Path, made: Record, out: Path) -> Iterator[s
     judged = [(claim, judge(claim, rows)) for claim in one.claims]
     body = [(claim.says, claim.source, f"**{told.verdict}**: {told.reason}") for claim, told in judged]
     yield from table(("claim", "by", "measured here"), body)
+    for listing in one.tables:
+        yield from _listed(listing, rows)
     for figure in one.figures:
         drawn = draw_figure(figure, rows, out)
         if drawn is not None:
@@ -70,6 +72,20 @@ def _section(one: Experiment, path: Path, made: Record, out: Path) -> Iterator[s
             )
     yield ""
     yield _origin(path, made)
+
+
+def _listed(listing: Listing, rows: Rows) -> Iterator[str]:
+    found = [row for row in matching(rows, listing.where) if all(name in row for name in listing.columns)]
+    if found:
+        yield from ("", f"### {listing.title}", "")
+        body = [tuple(_cell(row[name]) for name in listing.columns) for row in found]
+        yield from table(listing.columns, body)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{round(value, 4):,}"
+    return f"{value:,}" if isinstance(value, int) else str(value).replace("|", "\\|")
 
 
 def _origin(path: Path, made: Record) -> str:

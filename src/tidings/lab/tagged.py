@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidings.correlate.parse import Parser, Vocabulary
+from tidings.correlate.parse import Parser
 from tidings.correlate.posts import TaggedPosts
-from tidings.lab.datasets import data_folder
+from tidings.correlate.vocabulary import Vocabulary
+from tidings.lab import datasets
 
 HASHTAGS = "hashtags.parquet"
 _BATCH = 10_000
-_STAMP = pa.timestamp("us", "UTC")
+STAMP = pa.timestamp("us", "UTC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,15 @@ class TaggedTable:
 
     def parsed(self) -> TaggedPosts:
         """The posts as the parser gives them."""
+        return self.parsed_with_names()[0]
+
+    def parsed_with_names(self) -> tuple[TaggedPosts, pa.Array]:
+        """The same, and what their tags are called."""
         parser, vocabulary = Parser(), Vocabulary()
-        times = self.table["time"].cast(_STAMP).cast(pa.int64())
+        times = self.table["time"].cast(STAMP).cast(pa.int64())
         batches = pa.table({"time": times, "tags": self.table["tags"]}).to_batches(_BATCH)
-        return TaggedPosts.together([vocabulary.numbered(parser.parse(batch)) for batch in batches]).in_order()
+        posts = TaggedPosts.together([vocabulary.numbered(parser.parse(batch)) for batch in batches]).in_order()
+        return posts, vocabulary.column()
 
     def write(self, file: Path) -> None:
         pq.write_table(self.table, file, row_group_size=1 << 18)
@@ -47,7 +53,7 @@ def replayed(posts: TaggedPosts, posts_a_second: float) -> TaggedPosts:
 
 def load_tagged(count: int | None, seed: int, made: int = 200_000) -> TaggedTable:
     """The first `count` real posts with hashtags (all when None), or as many generated ones where there are none."""
-    folder = data_folder()
+    folder = datasets.data_folder()
     if folder is not None and (folder / HASHTAGS).is_file():
         table = pq.read_table(folder / HASHTAGS, columns=["time", "tags"])
         return TaggedTable(table.slice(0, count).combine_chunks(), HASHTAGS)
@@ -66,4 +72,4 @@ def generated(count: int, seed: int) -> pa.Table:
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     lists = pa.ListArray.from_arrays(pa.array(starts), pa.array(tags).cast(pa.string()))
     times = np.arange(count, dtype=np.int64) * 1_000_000
-    return pa.table({"time": pa.array(times, _STAMP), "tags": lists})
+    return pa.table({"time": pa.array(times, STAMP), "tags": lists})

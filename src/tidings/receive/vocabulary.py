@@ -156,7 +156,7 @@ def hash_column(texts: pa.Array) -> NDArray[np.uint64]:
 
 
 @inlined
-def _hash(text, start, end):  # type: ignore[no-untyped-def]
+def bytes_hash(text, start, end):  # type: ignore[no-untyped-def]
     value = _BASIS
     for at in range(start, end):
         value = (value ^ uint64(text[at])) * _PRIME
@@ -166,11 +166,11 @@ def _hash(text, start, end):  # type: ignore[no-untyped-def]
 @kernel(types.void, read(uint8), read(uint64), write(uint64))
 def _hash_all(text, starts, hashes):  # type: ignore[no-untyped-def]
     for term in range(uint64(hashes.size)):
-        hashes[term] = _hash(text, starts[term], starts[term + _ONE])
+        hashes[term] = bytes_hash(text, starts[term], starts[term + _ONE])
 
 
 @inlined
-def _same(left, left_start, left_end, right, right_start, right_end):  # type: ignore[no-untyped-def]
+def same_bytes(left, left_start, left_end, right, right_start, right_end):  # type: ignore[no-untyped-def]
     if left_end - left_start != right_end - right_start:
         return False
     for offset in range(left_end - left_start):
@@ -183,7 +183,7 @@ def _same(left, left_start, left_end, right, right_start, right_end):  # type: i
 def _fill(text, starts, table):  # type: ignore[no-untyped-def]
     mask = uint64(table.size - 1)
     for term in range(uint64(starts.size - 1)):
-        slot = _hash(text, starts[term], starts[term + _ONE]) & mask
+        slot = bytes_hash(text, starts[term], starts[term + _ONE]) & mask
         while table[slot] != 0:
             slot = (slot + _ONE) & mask
         table[slot] = uint32(term + _ONE)
@@ -194,10 +194,10 @@ def _find_all(wanted, wanted_starts, text, starts, table, found):  # type: ignor
     mask = uint64(table.size - 1)
     for number in range(uint64(found.size)):
         begin, end = wanted_starts[number], wanted_starts[number + _ONE]
-        slot = _hash(wanted, begin, end) & mask
+        slot = bytes_hash(wanted, begin, end) & mask
         while table[slot] != 0:
             term = uint64(table[slot]) - _ONE
-            if _same(wanted, begin, end, text, starts[term], starts[term + _ONE]):
+            if same_bytes(wanted, begin, end, text, starts[term], starts[term + _ONE]):
                 found[number] = table[slot]
                 break
             slot = (slot + _ONE) & mask

@@ -31,7 +31,7 @@ def check(checkpoint: Path, last_begun: Callable[[str], int]) -> None:
     before it begins; a checkpoint that knows less has lost something, and the batches it would make up again would
     pass for those that are done.
     """
-    logs = {name: _files(checkpoint / name) for name in ("offsets", "commits", "sources/0")}
+    logs = {name: log_files(checkpoint / name) for name in ("offsets", "commits", "sources/0")}
     if not any(logs.values()) and not (checkpoint / "metadata").exists():
         return
     begun = last_begun(stream_id(checkpoint))
@@ -80,8 +80,13 @@ def _last_offset(checkpoint: Path, batch: int) -> Any:
 
 def open_batch(checkpoint: Path) -> int | None:
     """The batch that Spark has noted and not seen done: it is run again."""
-    last = max(_files(checkpoint / "offsets"), default=-1)
-    return last if last > max(_files(checkpoint / "commits"), default=-1) else None
+    last = max(log_files(checkpoint / "offsets"), default=-1)
+    return last if last > last_done(checkpoint) else None
+
+
+def last_done(checkpoint: Path) -> int:
+    """The last batch that Spark has seen done; -1: none."""
+    return max(log_files(checkpoint / "commits"), default=-1)
 
 
 def check_stored(checkpoint: Path, begun: int, unstored: Iterable[int]) -> None:
@@ -89,7 +94,7 @@ def check_stored(checkpoint: Path, begun: int, unstored: Iterable[int]) -> None:
 
     `begun` is the last batch that the ledger knows of (-1: none), `unstored` are those it has not seen done.
     """
-    done = max(_files(checkpoint / "commits"), default=-1)
+    done = last_done(checkpoint)
     lost = min((batch for batch in (*unstored, begun + 1) if batch <= done), default=None)
     if begun >= 0 and lost is not None:
         raise InputError(
@@ -98,7 +103,7 @@ def check_stored(checkpoint: Path, begun: int, unstored: Iterable[int]) -> None:
         )
 
 
-def _files(folder: Path) -> dict[int, Path]:
+def log_files(folder: Path) -> dict[int, Path]:
     """The files of one of Spark's logs by the batch they are of."""
     found = (path for path in folder.glob("*") if path.is_file())
     numbered = ((match, path) for path in found if (match := _BATCH.fullmatch(path.name)))

@@ -6,12 +6,14 @@ paper's experiments: it must see posts in the order of time, so it runs in the d
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 import pyarrow as pa
+from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -20,10 +22,11 @@ from tidings.correlate import blob
 from tidings.correlate.audit import Audit, audit, centralised
 from tidings.correlate.dissemination import Dissemination, MakePlan, in_this_process
 from tidings.correlate.late import Arrivals
-from tidings.correlate.parse import Vocabulary
 from tidings.correlate.posts import TaggedPosts
 from tidings.correlate.settings import Settings
-from tidings.correlate.tracker import Reports
+from tidings.correlate.stretches import Stretch, stretches
+from tidings.correlate.tracker import Reports, tracked
+from tidings.correlate.vocabulary import Vocabulary
 from tidings.errors import InputError
 from tidings.model import CORRUPT
 from tidings.partition.tags.learn import merge
@@ -32,9 +35,10 @@ from tidings.partition.tags.sets import TagSets
 from tidings.spark import correlate_stages as stages
 from tidings.spark.posts import tag_list
 
-_TOLD = pa.schema([("calculator", pa.int32()), ("plan", pa.int32()), ("part", pa.int32()), ("blob", pa.binary())])
 _PARTED = pa.schema([("partitioner", pa.int32()), ("blob", pa.binary())])
+_A_STRETCH = 250_000  # notifications: a tenth of a second for calculators, several times what such a job costs
 _WORTH_TASKS = 30_000  # tag sets: some ten milliseconds for a partitioner, a tenth of what a Spark job costs
+_ROWS_OUT = 1 << 18
 _SECONDS, _MILLIS, _MICROS = 10**11, 10**14, 10**17  # numbers below these are seconds, milliseconds, microseconds
 
 
@@ -53,19 +57,23 @@ class Tagged:
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """The coefficients, lazily, and how they came about."""
+    """The coefficients, with the numbers of their tags, and how they came about."""
 
-    coefficients: DataFrame
+    reports: Reports
     tagged: Tagged
     dissemination: Dissemination
-    reports: DataFrame
     settings: Settings
 
+    def coefficients(self) -> Iterator[pa.RecordBatch]:
+        """As they are written: times as times, tags by name."""
+        names = self.tagged.vocabulary.column()
+        for first in range(0, max(1, len(self.reports)), _ROWS_OUT):
+            rows = np.arange(first, min(first + _ROWS_OUT, len(self.reports)))
+            yield blob.spelt(self.reports.take(rows), names, self.settings.slide_us, self.settings.panes)
+
     def audited(self) -> Audit:
-        """Compare with one calculator that sees everything; everything is calculated once more for it."""
-        rows = self.reports.mapInArrow(stages.track_packed(), stages.REPORTED).toArrow()
-        found = Reports.together([blob.unpack_reports(one.as_buffer()) for one in rows["blob"]])
-        return audit(found, centralised(self.tagged.posts, self.settings, self.settings.min_support))
+        """Compare with one calculator that sees everything."""
+        return audit(self.reports, centralised(self.tagged.posts, self.settings, self.settings.min_support))
 
 
 def correlate(
@@ -75,20 +83,34 @@ def correlate(
     lateness_us: int | None = None,
     note: Callable[[str], None] = lambda phase: None,
 ) -> Correlation:
-    """Track the correlations of the tags in `posts`; what is lazy in the result runs when it is written."""
+    """Track the correlations of the tags in `posts`. Calculators work while later posts are still disseminated."""
     spark = posts.sparkSession
     note("reading tags")
     tagged = read_tagged(posts, tracked_words, lateness_us)
-    note("sharing the posts out over calculators")
+    note("disseminating and calculating")
     dissemination = Dissemination(settings, on_spark(spark, settings))
-    told = _told(spark, dissemination, tagged.posts)
-    placed = told.repartitionById(settings.partitions, "calculator").sortWithinPartitions("calculator", "part")
-    shards = max(1, spark.sparkContext.defaultParallelism)
-    reported = placed.mapInArrow(stages.calculate(settings, shards), stages.REPORTED)
-    reports = reported.repartitionById(shards, "shard")
-    names = spark.sparkContext.broadcast(b"\n".join(tagged.vocabulary.names()))
-    coefficients = reports.mapInArrow(stages.track(settings, names), stages.COEFFICIENTS)
-    return Correlation(coefficients, tagged, dissemination, reports, settings)
+    told = stretches(dissemination.take(tagged.posts), settings.catch_up, _A_STRETCH)
+    calculating = ThreadPoolExecutor(1)
+    try:
+        found = [calculating.submit(_tracked, spark.sparkContext, stretch, settings) for stretch in told]
+        reports = Reports.together([one.result() for one in found])
+    finally:
+        calculating.shutdown(cancel_futures=True)  # whatever went wrong, nothing goes on behind it
+    return Correlation(reports, tagged, dissemination, settings)
+
+
+def _tracked(context: SparkContext, stretch: Stretch, settings: Settings) -> Reports:
+    """What the calculators report about a stretch of time; they are Spark tasks, the tracker is here.
+
+    A task has the same calculators whatever part of an RDD it is, so nothing depends on how Spark cuts it.
+    """
+    tasks = min(settings.partitions, max(1, context.defaultParallelism))
+    shares: list[list[stages.Told]] = [[] for _ in range(tasks)]
+    for one in sorted(stretch.told, key=attrgetter("calculator")):  # stable: what one is told stays in its order
+        share = shares[one.calculator * tasks // settings.partitions]
+        share.append((one.calculator, one.plan, blob.pack_told(one)))
+    reported = context.parallelize(shares, tasks).map(stages.calculate(settings, stretch.until)).collect()
+    return tracked(Reports.together([blob.unpack_reports(blob.buffer(one)) for one in reported]))
 
 
 def read_tagged(posts: DataFrame, tracked_words: tuple[str, ...], lateness_us: int | None) -> Tagged:
@@ -160,17 +182,3 @@ def on_spark(spark: SparkSession, settings: Settings) -> MakePlan:
         )
 
     return make
-
-
-def _told(spark: SparkSession, dissemination: Dissemination, posts: TaggedPosts) -> DataFrame:
-    """All notifications, a row for each calculator and part of the time; they are packed beside."""
-    with ThreadPoolExecutor(1) as packing:
-        rows = [
-            (one.calculator, one.plan, part, packing.submit(blob.pack_told, one))
-            for part, told in enumerate(dissemination.take(posts))
-            for one in told
-        ]
-    calculators, plans, parts, blobs = zip(*rows, strict=True) if rows else ((), (), (), ())
-    columns = [np.array(numbers, np.int32) for numbers in (calculators, plans, parts)]
-    packed = pa.array([one.result().to_pybytes() for one in blobs], pa.binary())
-    return spark.createDataFrame(pa.table([*columns, packed], schema=_TOLD))

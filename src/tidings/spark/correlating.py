@@ -32,6 +32,8 @@ _EVERY_MS = 5_000  # windows are minutes and more: a batch every few seconds lea
 _POLL_S = 0.2
 _FINISH_S = 6.0  # a batch that takes longer when the stream stops is given up, and run again at the next start
 _POOL = "correlations"
+_ATTEMPTS = 5
+_TOO_BUSY = "Python worker failed to connect back"  # Spark gives one ten seconds to start, whatever else runs
 
 
 @contextmanager
@@ -69,17 +71,27 @@ class _Beside:
         self._sink = Sink.at(self._folder, asked)
 
     def run(self, posts: Callable[[SparkSession], DataFrame], spark: SparkSession, *ends: threading.Event) -> None:
-        try:
-            query = self._begun(posts, spark)
-            while query.isActive and not any(end.is_set() for end in ends):
-                ends[0].wait(_POLL_S)
-            _finish(query)
-            if (error := query.exception()) is not None and not any(end.is_set() for end in ends):
-                raise error
-            self._sink.tell(state="stopped")
-        except Exception as error:
-            if not any(end.is_set() for end in ends):
+        """To its end. A worker that did not start in time is no failure yet: the query goes on where it was."""
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                self._run(posts, spark, *ends)
+            except Exception as error:
+                if any(end.is_set() for end in ends):
+                    return
+                if left and self._sink.failure is None and _TOO_BUSY in str(error):
+                    self._say("correlating goes on again: this machine was too busy to start a Python worker in time.")
+                    continue
                 self._failed(self._sink.failure or error)
+            return
+
+    def _run(self, posts: Callable[[SparkSession], DataFrame], spark: SparkSession, *ends: threading.Event) -> None:
+        query = self._begun(posts, spark)
+        while query.isActive and not any(end.is_set() for end in ends):
+            ends[0].wait(_POLL_S)
+        _finish(query)
+        if (error := query.exception()) is not None and not any(end.is_set() for end in ends):
+            raise error
+        self._sink.tell(state="stopped")
 
     def _begun(self, posts: Callable[[SparkSession], DataFrame], spark: SparkSession) -> StreamingQuery:
         checkpoint, settings = self._folder / "checkpoint", self._asked.settings

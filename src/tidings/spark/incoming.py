@@ -61,7 +61,8 @@ def incoming(
         return None
     waiting = WaitingFiles(folder.path, folder.format, request.checkpoint / "sources" / "0")
     size = bytes_a_post(folder)
-    posts = read_folder(spark, folder, request.max_posts_per_batch, request.processed)
+    processed = request.processed if request.correlate is None else "keep"  # two read them: `twice_taken` deletes
+    posts = read_folder(spark, folder, request.max_posts_per_batch, processed)
     again = partial(read_folder, folder=folder, max_posts=request.max_posts_per_batch)
     sample = partial(_newest_posts, spark, waiting, QUICK_SAMPLE * size, stop)
     unread = UnreadFiles(request.checkpoint, waiting, size)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidings.correlate.audit import Audit
@@ -64,8 +67,8 @@ def correlate_files(request: CorrelateRequest, note: Note) -> Correlated:
             request.lateness_us,
             lambda phase: note(phase, lambda: running_tasks(spark)),
         )
-        note("calculating", lambda: running_tasks(spark))
-        write_matches(_as_written(found, output.format), staging.parts, output.format)
+        note("writing", lambda: running_tasks(spark))
+        write_coefficients(spark, found, staging.parts, output.format)
         seconds = time.perf_counter() - start
         if found.tagged.untimed + found.tagged.unreadable:
             _list_rejected(posts, staging.rejected)
@@ -80,10 +83,19 @@ def correlate_files(request: CorrelateRequest, note: Note) -> Correlated:
     )
 
 
-def _as_written(found: Correlation, kind: str) -> DataFrame:
-    """CSV has no lists: tags, which hold no spaces, are separated by them."""
-    rows = found.coefficients
-    return rows.withColumn("tags", F.concat_ws(" ", "tags")) if kind == "csv" else rows
+def write_coefficients(spark: SparkSession, found: Correlation, folder: Path, kind: str) -> None:
+    """Into a new folder. They are here, in Arrow: Parquet takes them as they are, the other formats Spark knows."""
+    if kind == "parquet":
+        folder.mkdir()
+        batches = found.coefficients()
+        first = next(batches)
+        with pq.ParquetWriter(folder / "part-00000.parquet", first.schema) as file:
+            for batch in chain([first], batches):
+                file.write_batch(batch)
+    else:
+        rows = spark.createDataFrame(pa.Table.from_batches(found.coefficients())).coalesce(1)
+        # CSV has no lists: tags, which hold no spaces, are separated by them.
+        write_matches(rows.withColumn("tags", F.concat_ws(" ", "tags")) if kind == "csv" else rows, folder, kind)
 
 
 def _list_rejected(posts: DataFrame, file: Path) -> None:

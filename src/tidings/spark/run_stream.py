@@ -30,10 +30,11 @@ from tidings.spark.storing import Storing, store_left
 from tidings.spark.stream import Batches, each_batch
 from tidings.spark.taken import taken_files
 from tidings.spark.tidy import tidied
+from tidings.spark.twice_taken import TwiceTaken, deleting
 from tidings.spark.watch import Listener, Newest, Watch
 from tidings.store import Store, open_store
 from tidings.store.hold import hold_file
-from tidings.watch.correlations import FOLDER
+from tidings.watch.correlations import FOLDER, CorrelationFigures, load_correlations
 from tidings.watch.prometheus import serve
 
 
@@ -170,7 +171,7 @@ def _run(
     spark.streams.addListener(Listener(watch))
     with ExitStack() as stack:
         if request.metrics_port is not None:
-            server = serve(request.metrics_port, lambda: watch.figures)
+            server = serve(request.metrics_port, lambda: watch.figures, lambda: _tags(request))
             stack.callback(server.close)
             say(f"figures for Prometheus: http://127.0.0.1:{server.port}/metrics")
         try:
@@ -187,6 +188,10 @@ def _run(
     say(f"stopped: {watch.figures.posts:,} posts, {watch.figures.matches:,} matches stored in this run.")
 
 
+def _tags(request: StreamRequest) -> CorrelationFigures | None:
+    return None if request.correlate is None else load_correlations(request.folder / FOLDER)
+
+
 def _correlating(
     request: StreamRequest, source: Incoming, spark: SparkSession, stop: threading.Event, say: Say
 ) -> AbstractContextManager[None]:
@@ -198,7 +203,10 @@ def _correlating(
         raise InputError(f"--correlate: posts need a column `time` to be put into windows; these have: {found}.")
     from tidings.spark.correlating import correlated  # here: it brings pandas
 
-    return correlated(request, request.correlate, source.again, spark, stop, say)
+    beside = correlated(request, request.correlate, source.again, spark, stop, say)
+    if request.processed == "keep":
+        return beside
+    return deleting(beside, TwiceTaken(request.checkpoint, request.folder / FOLDER / "checkpoint"), say)
 
 
 def _delivery(request: StreamRequest, spark: SparkSession) -> Delivery:

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidings.correlate.parse import Parsed, Parser
+from tidings.correlate.parse import Parser
+from tidings.correlate.samples import telling
 from tidings.correlate.trends import Story
 from tidings.receive.post_files import PostFiles
 from tidings.spark.blobs import Batches, Stage
@@ -61,7 +60,7 @@ def _look(stories: list[Story], count: int) -> Stage:
         for batch in batches:
             parsed = parser.parse(batch)
             for number, story in enumerate(stories):
-                rows = _with_all_tags(parsed, story)[:count]
+                rows = telling(parsed, story)[:count]
                 if len(rows):
                     some = batch.take(pa.array(rows))
                     story_number = pa.array([number] * len(rows), pa.int32())
@@ -69,15 +68,3 @@ def _look(stories: list[Story], count: int) -> Stage:
                     yield pa.record_batch(columns, ["story", "time", "id", "text"])
 
     return stage
-
-
-def _with_all_tags(parsed: Parsed, story: Story) -> NDArray[np.intp]:
-    """The rows of the batch with all tags of the lead, in its window."""
-    lead, posts = {tag.encode() for tag in story.lead.tags}, parsed.posts
-    wanted = [number for number, name in enumerate(parsed.names) if name in lead]
-    if len(wanted) < len(lead):
-        return np.zeros(0, np.intp)
-    rows = np.repeat(np.arange(len(posts)), np.diff(posts.starts).astype(np.int64))
-    has = np.bincount(rows, np.isin(posts.tags, wanted), len(posts)) == len(wanted)
-    inside = (posts.times >= story.lead.window_start_us) & (posts.times < story.lead.window_end_us)
-    return parsed.rows[np.flatnonzero(has & inside)]

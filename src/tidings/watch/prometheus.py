@@ -12,11 +12,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from tidings.errors import InputError
+from tidings.watch.correlations import CorrelationFigures
 from tidings.watch.figures import StreamFigures
 from tidings.watch.health import bookkeeping_share
 from tidings.watch.load import imbalance
+from tidings.watch.prometheus_tags import correlating
 
 Asker = Callable[[], StreamFigures | None]
+TagsAsker = Callable[[], CorrelationFigures | None]
 
 _COUNTERS = {
     "batches": "Batches done since the stream started.",
@@ -70,10 +73,17 @@ class Server:
         self._thread.join()
 
 
-def serve(port: int, figures: Asker, host: str = "127.0.0.1") -> Server:
-    """Serve what `figures` tells at each request; port 0 picks a free one. InputError when the port cannot be had."""
+def _none() -> None:
+    return None
+
+
+def serve(port: int, figures: Asker, tags: TagsAsker = _none, host: str = "127.0.0.1") -> Server:
+    """Serve what `figures` and, of correlating, `tags` tell at each request; port 0 picks a free one.
+
+    InputError when the port cannot be had.
+    """
     registry = CollectorRegistry()
-    registry.register(StreamCollector(figures))
+    registry.register(StreamCollector(figures, tags))
     try:
         server, thread = start_http_server(port, host, registry)
     except OSError as error:
@@ -89,8 +99,8 @@ def serve(port: int, figures: Asker, host: str = "127.0.0.1") -> Server:
 class StreamCollector(Collector):
     """Turns figures into metrics at the moment they are asked for."""
 
-    def __init__(self, figures: Asker) -> None:
-        self._figures = figures
+    def __init__(self, figures: Asker, tags: TagsAsker) -> None:
+        self._figures, self._tags = figures, tags
 
     def describe(self) -> list[Metric]:
         """Nothing in advance: which metrics there are depends on the figures."""
@@ -105,6 +115,8 @@ class StreamCollector(Collector):
             yield from _moments(told)
             yield from _parts(told)
             yield from _matchers(told)
+        if (tags := self._tags()) is not None:
+            yield from correlating(tags)
 
 
 def _totals(told: StreamFigures) -> Iterator[Metric]:

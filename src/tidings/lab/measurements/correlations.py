@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,18 +22,25 @@ from tidings.lab.datasets import Posts
 from tidings.lab.tagged import load_tagged, replayed
 from tidings.partition.tags.disjoint import components
 from tidings.partition.tags.learn import ALGORITHMS, learn
-from tidings.partition.tags.plan import gini
+from tidings.partition.tags.plan import TagPlan, gini
 from tidings.partition.tags.sets import TagSets
 
 Row = dict[str, Any]
 Parameters = Mapping[str, Any]
 _STEPS = 500  # of an iteration that comes nearer with each
+_ENDS = ("ds", "scl")  # of the frontier that ds+scl lies on
 _VARIED = ("partitions", "partitioners", "threshold", "rate")
 
 
 def steps(parameters: Parameters) -> int:
     points = sum(len(parameters[f"{name}_tried"]) for name in _VARIED)
-    return int(len(parameters["algorithms"]) * (points + 1) + len(parameters["windows_min"]))
+    plain = len(parameters["algorithms"]) * (points + 1) + len(parameters["windows_min"])
+    return int(plain + len(parameters["evenness_tried"]) + len(_ENDS))
+
+
+def data(parameters: Parameters, seed: int) -> dict[str, object]:
+    posts = load_tagged(parameters["tagged"], seed)
+    return {"posts": len(posts), "source": posts.source, "note": ""}
 
 
 def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
@@ -57,6 +65,7 @@ def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[s
     for algorithm in parameters["algorithms"]:
         found = correlate(some, _settings(parameters, base, algorithm, seed))
         yield f"{algorithm} over time", list(_over_time(found, algorithm))
+    yield from _frontier(some, parameters, base, seed)
     for minutes in parameters["windows_min"]:
         yield f"windows of {minutes} minutes", list(_windows(some, minutes, rate, base["partitions"], seed))
 
@@ -86,6 +95,24 @@ def _costs(found: Correlated) -> Row:
         "for_load": sum("load" in reason for reason in reasons),
         "additions": told.additions,
     }
+
+
+def _frontier(
+    posts: TaggedPosts, parameters: Parameters, chosen: Mapping[str, Any], seed: int
+) -> Iterator[tuple[str, list[Row]]]:
+    """What evener loads cost in communication: DS+SCL with other weights of lying above the average; DS and SCL."""
+    for algorithm in _ENDS:
+        found = correlate(posts, _settings(parameters, chosen, algorithm, seed))
+        yield f"{algorithm} alone", [{"kind": "frontier", "series": algorithm, **_costs(found)}]
+    settings = _settings(parameters, chosen, "ds+scl", seed)
+    for evenness in parameters["evenness_tried"]:
+        make = partial(_plan, settings=settings, evenness=evenness)
+        row = {"kind": "frontier", "series": "ds+scl", "evenness": evenness, **_costs(correlate(posts, settings, make))}
+        yield f"ds+scl, evenness {evenness:g}", [row]
+
+
+def _plan(sample: TagSets, partitions: int, settings: Settings, evenness: float) -> TagPlan:
+    return learn(sample, partitions, settings.algorithm, settings.partitioners, settings.seed, evenness)
 
 
 def _over_time(found: Correlated, algorithm: str) -> Iterator[Row]:

@@ -41,11 +41,13 @@ def partition(sets: TagSets, partitions: int, algorithm: str, seed: int = 0) -> 
     return TagSets(names[found.tags], found.starts, found.weights)
 
 
-def merge(parts: Sequence[TagSets], partitions: int, algorithm: str, seed: int = 0) -> TagPlan:
-    """The plan that the merger makes of what all partitioners handed over."""
+def merge(
+    parts: Sequence[TagSets], partitions: int, algorithm: str, seed: int = 0, evenness: float = split.EVENNESS
+) -> TagPlan:
+    """The plan that the merger makes of what all partitioners handed over; `evenness` is what `ds+scl` strives for."""
     numbered, names = TagSets.together(list(parts)).numbered()
     if algorithm == "ds+scl":
-        owners = split.split_and_pack(numbered, partitions)
+        owners = split.split_and_pack(numbered, partitions, evenness)
     elif algorithm == "ds":
         of_tag, _, loads = disjoint.components(numbered)
         packed = disjoint.packed(loads, np.zeros(partitions, np.int64)).astype(np.uint64)
@@ -55,10 +57,17 @@ def merge(parts: Sequence[TagSets], partitions: int, algorithm: str, seed: int =
     return TagPlan(partitions, names, owners)
 
 
-def learn(sets: TagSets, partitions: int, algorithm: str, partitioners: int = 1, seed: int = 0) -> TagPlan:
+def learn(
+    sets: TagSets,
+    partitions: int,
+    algorithm: str,
+    partitioners: int = 1,
+    seed: int = 0,
+    evenness: float = split.EVENNESS,
+) -> TagPlan:
     """Partitioners and merger, one after another in this process."""
     parts = [partition(share, partitions, algorithm, seed) for share in sets.shares(partitioners)]
-    return merge(parts, partitions, algorithm, seed)
+    return merge(parts, partitions, algorithm, seed, evenness)
 
 
 def _loads(sets: TagSets) -> NDArray[np.int64]:

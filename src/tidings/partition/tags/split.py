@@ -18,7 +18,7 @@ from tidings.partition.tags.plan import posts_told
 from tidings.partition.tags.sets import TagSets
 from tidings.receive.marks import lowest_bit
 
-_WEIGHT = 1.0  # of lying above the average; more evens the loads out, less saves communication
+EVENNESS = 1.0  # the weight of lying above the average; more evens the loads out, less saves communication
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 
@@ -37,12 +37,12 @@ def oversized(loads: NDArray[np.int64], partitions: int) -> NDArray[np.bool_]:
     return found
 
 
-def split_and_pack(sets: TagSets, partitions: int) -> NDArray[np.uint64]:
+def split_and_pack(sets: TagSets, partitions: int, evenness: float = EVENNESS) -> NDArray[np.uint64]:
     """Of sets whose tags are numbered from 0 on: the partitions of each tag, as bits."""
     of_tag, of_row, loads = components(sets)
     split = oversized(loads, partitions)
     large, small = sets.take(np.flatnonzero(split[of_row])), np.flatnonzero(~split)
-    owners = _shared_out(large, len(of_tag), partitions)
+    owners = _shared_out(large, len(of_tag), partitions, evenness)
     chosen = np.zeros(len(loads), np.uint64)
     chosen[small] = packed(loads[small], posts_told(large, owners, partitions))
     whole = ~split[of_tag]
@@ -50,7 +50,7 @@ def split_and_pack(sets: TagSets, partitions: int) -> NDArray[np.uint64]:
     return owners
 
 
-def _shared_out(sets: TagSets, tags: int, partitions: int) -> NDArray[np.uint64]:
+def _shared_out(sets: TagSets, tags: int, partitions: int, evenness: float) -> NDArray[np.uint64]:
     """The owners of all tags after these sets were shared out over all partitions."""
     lengths = np.diff(sets.starts).astype(np.int64)
     frequency = np.bincount(sets.tags, np.repeat(sets.weights, lengths), minlength=tags).astype(np.int64)
@@ -58,12 +58,12 @@ def _shared_out(sets: TagSets, tags: int, partitions: int) -> NDArray[np.uint64]
     loads = np.bincount(rows, frequency[sets.tags], minlength=len(sets)).astype(np.int64)
     order = np.argsort(-loads, kind="stable").astype(np.uint32)
     owners, known, carried = np.zeros(tags, np.uint64), np.zeros(partitions, np.int64), np.zeros(partitions, np.int64)
-    _share_out(sets.tags, sets.starts, order, frequency, known, owners, carried)
+    _share_out(sets.tags, sets.starts, order, frequency, evenness, known, owners, carried)
     return owners
 
 
 @inlined
-def _cheapest(frequency, known, carried):  # type: ignore[no-untyped-def]
+def _cheapest(frequency, known, carried, evenness):  # type: ignore[no-untyped-def]
     """The partition where a set costs least; ties: less load, then the lower number."""
     total = int64(0)
     for partition in range(uint64(carried.size)):
@@ -73,14 +73,24 @@ def _cheapest(frequency, known, carried):  # type: ignore[no-untyped-def]
     for partition in range(uint64(carried.size)):
         extra = frequency - known[partition]
         over = max(0.0, float64(carried[partition] + extra) - mean)
-        cost = float64(extra) + _WEIGHT * float64(frequency) * over / mean
+        cost = float64(extra) + evenness * float64(frequency) * over / mean
         if cost < best_cost or (cost == best_cost and carried[partition] < carried[best]):
             best, best_cost = uint64(partition), cost
     return best
 
 
-@kernel(types.void, read(uint32), read(uint64), read(uint32), read(int64), write(int64), write(uint64), write(int64))
-def _share_out(tags, starts, order, frequency, known, owners, carried):  # type: ignore[no-untyped-def]
+@kernel(
+    types.void,
+    read(uint32),
+    read(uint64),
+    read(uint32),
+    read(int64),
+    float64,
+    write(int64),
+    write(uint64),
+    write(int64),
+)
+def _share_out(tags, starts, order, frequency, evenness, known, owners, carried):  # type: ignore[no-untyped-def]
     for rank in range(uint64(order.size)):
         row = uint64(order[rank])
         known[:] = 0
@@ -92,7 +102,7 @@ def _share_out(tags, starts, order, frequency, known, owners, carried):  # type:
             while left != _ZERO:
                 known[lowest_bit(left)] += frequency[tag]
                 left &= left - _ONE
-        best = _cheapest(load, known, carried)
+        best = _cheapest(load, known, carried, evenness)
         carried[best] += load - known[best]
         for at in range(starts[row], starts[row + _ONE]):
             owners[uint64(tags[at])] |= _ONE << best
