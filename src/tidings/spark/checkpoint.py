@@ -54,7 +54,7 @@ def _check_source(checkpoint: Path, batch: int, last: int) -> None:
 
 def check_source(checkpoint: Path, topic: str | None) -> None:
     """InputError if what Spark noted last is of another source than this topic or, without one, than files."""
-    last = max(_files(checkpoint / "offsets"), default=-1)
+    last = max(log_files(checkpoint / "offsets"), default=-1)
     told = _last_offset(checkpoint, last)
     if not isinstance(told, dict) or not told:
         return
