@@ -29,16 +29,16 @@ def room_for_words(bounds: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 @inlined
-def _has(bitmap, term):  # type: ignore[no-untyped-def]
+def has(bitmap, term):  # type: ignore[no-untyped-def]
     return (bitmap[term >> uint64(3)] >> uint8(term & uint64(7))) & uint8(1) != 0
 
 
 @inlined
 def holds(bitmap, entry, second, rest):  # type: ignore[no-untyped-def]
     """Whether a post whose words are marked has the words of an entry, up to four."""
-    if not _has(bitmap, uint64(second[entry])):
+    if not has(bitmap, uint64(second[entry])):
         return False
-    return _has(bitmap, uint64(rest[entry, _ZERO])) and _has(bitmap, uint64(rest[entry, _ONE] & TERM_MASK))
+    return has(bitmap, uint64(rest[entry, _ZERO])) and has(bitmap, uint64(rest[entry, _ONE] & TERM_MASK))
 
 
 @inlined

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tidings.index.grid import SIZES, cells_at, hash_table
+from tidings.index.grid import SIZES, hash_table, places_at
 from tidings.index.segment import Segment
 from tidings.match import cells, flat
 from tidings.receive.receiver import Received
@@ -70,12 +70,13 @@ class FlatMatcher:
 
     def _locate(self, received: Received, positions: NDArray[np.float64]) -> NDArray[np.uint32]:
         s, state = self._segment, np.zeros(flat.STATE_SIZE, np.uint64)
-        where = np.empty((len(received), SIZES), np.uint64)
-        cells_at(positions.ravel(), where)
-        posts = (received.terms, received.bounds, where)
-        lists = (self._leading, self._cell_table, s.cell_keys, s.cell_start, s.cell_entries, s.second, s.rest)
+        places = np.empty((len(received), SIZES), np.uint64)
+        places_at(positions.ravel(), places)
+        posts = (received.terms, received.bounds, places, positions.ravel())
+        lists = (self._leading, self._cell_table, s.cell_keys, s.cell_start, s.cell_items)
+        entries = (s.second, s.rest, s.asked, s.regions)
         listed = flat.room_for_words(received.bounds)
-        while not cells.locate(*posts, *lists, self._bitmap, listed, self._located, state):
+        while not cells.locate(*posts, *lists, *entries, self._bitmap, listed, self._located, state):
             self._located = _doubled(self._located)
         return self._located[: int(state[flat.USED])]
 
