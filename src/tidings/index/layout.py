@@ -114,9 +114,9 @@ def fill_entries(terms, starts, ends, chosen, programs, second, rest):  # type: 
         rest[entry, _ONE] = fourth | HAS_PROGRAM if programs[conjunction] != 0 else fourth
 
 
-@kernel(uint64, read(uint32), read(uint32), write(uint32), write(uint32), write(uint32), write(uint32, 2))
-def hold(entry, owner, start, holders, held, scratch):  # type: ignore[no-untyped-def]
-    """List the owners of every entry, each once, and count the entries of every owner; returns how many were listed.
+@kernel(uint64, read(uint32), read(uint32), write(uint32), write(uint32), write(uint32, 2))
+def hold(entry, owner, start, holders, scratch):  # type: ignore[no-untyped-def]
+    """List the owners of every entry, each once; returns how many were listed.
 
     The conjunctions of one owner must stand together. `scratch` has a row an entry: (last owner seen, filled), zero.
     """
@@ -125,7 +125,6 @@ def hold(entry, owner, start, holders, held, scratch):  # type: ignore[no-untype
         if scratch[place, _ZERO] != owner[number] + uint32(1):
             scratch[place, _ZERO] = owner[number] + uint32(1)
             start[place + _ONE] += uint32(1)
-            held[uint64(owner[number])] += uint32(1)
     for place in range(uint64(scratch.shape[0])):
         start[place + _ONE] += start[place]
         scratch[place, _ZERO] = uint32(0)

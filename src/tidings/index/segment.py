@@ -39,7 +39,6 @@ class Segment:
     cell_items: NDArray[np.uint32]
     holder_start: Words  # who holds an entry: holders[holder_start[e]:holder_start[e+1]]
     holders: Words
-    repeated: NDArray[np.uint8]  # 1 for a subscription with several entries here
     id_hash: NDArray[np.uint64]  # ascending; to find a subscription by its id
     id_place: Words
     ids: pa.Array
@@ -85,7 +84,7 @@ def build_segment(conjunctions: Conjunctions, ids: pa.Array) -> Segment:
     programmed, program_start, code = _programs(conjunctions, terms, starts, ends, chosen, program)
     asked = conjunctions.anchor_region[chosen[first:]].astype(np.uint32)
     cells = build_lists(conjunctions.regions, asked, _rarest(keys[first:]), second[first:], first)
-    holder_start, holders, repeated = _holders(place[entry_of], conjunctions.owner, len(chosen), len(ids))
+    holder_start, holders = _holders(place[entry_of], conjunctions.owner, len(chosen))
     id_hash, id_place = id_order(ids)
     return Segment(
         keys=key_words,
@@ -102,7 +101,6 @@ def build_segment(conjunctions: Conjunctions, ids: pa.Array) -> Segment:
         cell_items=cells.items,
         holder_start=holder_start,
         holders=holders,
-        repeated=repeated,
         id_hash=id_hash,
         id_place=id_place,
         ids=ids,
@@ -183,10 +181,9 @@ def _programs(
     return programmed, program_start, code
 
 
-def _holders(entry: Words, owner: Words, entries: int, subscriptions: int) -> tuple[Words, Words, NDArray[np.uint8]]:
-    """(start of each entry's holders, the holders, which subscriptions hold several entries)."""
+def _holders(entry: Words, owner: Words, entries: int) -> tuple[Words, Words]:
+    """(start of each entry's holders, the holders)."""
     counts = np.zeros(entries + 1, np.uint32)
     holders = np.empty(len(owner), np.uint32)
-    held = np.zeros(subscriptions, np.uint32)
-    used = layout.hold(entry, owner, counts, holders, held, np.zeros((entries, 2), np.uint32))
-    return counts, holders[:used], (held > 1).astype(np.uint8)
+    used = layout.hold(entry, owner, counts, holders, np.zeros((entries, 2), np.uint32))
+    return counts, holders[:used]

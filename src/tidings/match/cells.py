@@ -1,4 +1,4 @@
-"""Find by place: the entries that ask for a region, through the lists of the cells a post lies in (`index/cell_lists.py`)."""
+"""Find by place: the entries that ask for a region, in the lists of the cells a post lies in (`index/cell_lists.py`)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _mark_and_list(bitmap, terms, start, end, leading, listed):  # type: ignore[
 
 @inlined
 def _wants(told, marked, place, lon, lat, second, rest, asked, regions, bitmap):  # type: ignore[no-untyped-def]
-    """Whether the entry of an item finds its words, up to four, in a post, and the post in the region it is listed for."""
+    """Whether a post has the words of an item's entry, up to four, and lies in the region the entry is listed for."""
     entry = uint64(marked & ENTRY)
     if marked & ASKS_MORE:
         if not (has(bitmap, uint64(told)) and holds(bitmap, entry, second, rest)):
