@@ -20,8 +20,8 @@ Words = NDArray[np.uint32]
 class Conjunctions:
     """What a segment is built from: conjunction i of subscription `owner[i]` needs ``terms[starts[i]:starts[i+1]]``.
 
-    `anchor_region[i]` is the smallest region it requires (-1: none), which it is found by. `program[i]` numbers the base
-    program it needs besides (0: none), from 1 on in `programs`; one that asks for words and one region needs none.
+    `anchor_region[i]` is the smallest region it requires (-1: none), which it is found by. `program[i]` numbers the
+    base program it needs besides (0: none), from 1 on in `programs`; words and one region alone need none.
     `regions` are the rows of all regions (`shape.py`).
     """
 

@@ -149,26 +149,22 @@ def up(place):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def _sides(part):  # type: ignore[no-untyped-def]
+    byte = uint32(0xFF)
+    return part & byte, (part >> uint32(8)) & byte, (part >> uint32(16)) & byte, part >> uint32(24)
+
+
+@inlined
 def is_outside(part, x, y):  # type: ignore[no-untyped-def]
     """Whether a point certainly lies outside a box, by the part of the point's cell that the box covers."""
-    west, south, east, north = (
-        part & uint32(0xFF),
-        (part >> uint32(8)) & uint32(0xFF),
-        (part >> uint32(16)) & uint32(0xFF),
-        part >> uint32(24),
-    )
+    west, south, east, north = _sides(part)
     return (x < west) | (y < south) | (x > east) | (y > north)
 
 
 @inlined
 def is_within(part, x, y):  # type: ignore[no-untyped-def]
     """Whether a point certainly lies in a box."""
-    west, south, east, north = (
-        part & uint32(0xFF),
-        (part >> uint32(8)) & uint32(0xFF),
-        (part >> uint32(16)) & uint32(0xFF),
-        part >> uint32(24),
-    )
+    west, south, east, north = _sides(part)
     return (x > west) & (y > south) & (x < east) & (y < north)
 
 

@@ -1,4 +1,4 @@
-"""Find by place: the entries that ask for a region, in the lists of the cells a post lies in (`index/cell_lists.py`)."""
+"""Find by place: entries that ask for a region, in the lists of the cells a post lies in (`index/cell_lists.py`)."""
 
 from __future__ import annotations
 
