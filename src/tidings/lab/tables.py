@@ -181,8 +181,8 @@ def _space(run: record.Record) -> Iterator[str]:
         "(one to three words in a square of 1 to 50 km, drawn from the posts) and as many of words only, in turns, "
         f"through Spark into its noop sink. A post matches {space['matches_a_post']['Q1']:,.0f} and "
         f"{space['matches_a_post']['text']:,.0f} of them. The {space['updates']:,} updates that belong to so many "
-        f"posts took {space['update_seconds']:.1f} s; tuples are posts and updates in the time of both. Q1 was compiled "
-        f"in {space['compiling_seconds']:.1f} s and takes {space['bytes_a_subscription']:.0f} bytes a subscription."
+        f"posts took {space['update_seconds']:.1f} s; tuples are posts and updates in the time of both. Q1 was "
+        f"compiled in {space['compiling_seconds']:.1f} s: {space['bytes_a_subscription']:.0f} bytes a subscription."
     )
     yield ""
     forms = (("a row a match", ""), ("a row a post, with the list of who wants it", "_in_lists"))
