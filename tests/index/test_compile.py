@@ -18,6 +18,7 @@ from tidings.errors import QueryError
 from tidings.index import plain as plain_room
 from tidings.index.compile import Compiled, GrowingVocabulary, compile_subscriptions
 from tidings.index.conjunctions import Conjunctions
+from tidings.index.program import BaseProgram
 from tidings.lab.generate import generate_queries
 from tidings.query.parse import parse
 from tidings.receive.clean import stop_words
@@ -38,7 +39,9 @@ def meaning(compiled: Compiled, vocabulary: GrowingVocabulary) -> dict[int, set]
     for number, owner in enumerate(part.owner.tolist()):
         start, end = part.starts[number : number + 2].tolist()
         words = frozenset(terms[term - 1] for term in part.terms[start:end].tolist())
-        program = part.programs[part.program[number] - 1] if part.program[number] else None
+        anchor = int(part.anchor_region[number])
+        alone = BaseProgram((), (), ((0, anchor),)) if anchor >= 0 else None
+        program = part.programs[part.program[number] - 1] if part.program[number] else alone
         also = program and (
             frozenset(terms[term - 1] for term in program.forbidden),
             frozenset((negated, tuple(terms[term - 1] for term in phrase)) for negated, phrase in program.phrases),
@@ -125,6 +128,7 @@ columns = st.sampled_from(
 @given(st.lists(st.tuples(placed, columns), max_size=8))
 @example([("x " * 2040 + " within:1,2,3,4", None), ("cat " * 1023, [1.0, 2.0, 3.0, 4.0]), ("cat " * 1024, [1.0] * 4)])
 @example([(" OR ".join(f"w{n}" for n in range(450)), [1.0, 2.0, 3.0, 4.0]), ("the OR cat", None), ("the OR of", None)])
+@example([("cat", [1.0, 2.0, 3.0, 4.0]), ("#cat", [0.0, 0.0, 5.0, 5.0]), ("dog", [2.0, 2.0, 3.0, 3.0])])
 def test_the_short_way_agrees_with_the_parser_on_choices_and_regions(rows):
     short, parsed = both_ways([text for text, _ in rows], [region for _, region in rows])
     assert short == parsed
@@ -134,9 +138,10 @@ def test_the_short_way_is_taken_by_plain_queries():
     texts = ["cat", "white  house 7", "cat OR dog", "cat within:1,2,3,4", "(cat OR dog) near:1,2,3", "cat dog"]
     others = ["cat -dog", '"cat"', "#cat", "café", None, "cat OR dog within:1,2,3,4", "cat (dog)", "cat within:1,2,3,4"]
     regions = [*[None] * 5, [1.0, 2.0, 3.0, 4.0], *[None] * 7, [1.0, 2.0, 3.0, 4.0]]
-    found = plain_room.read_plain(pa.array([*texts, *others]), regions, GrowingVocabulary())
+    found = plain_room.read_plain(pa.array([*texts, *others]), pa.array(regions), GrowingVocabulary())
     assert (found.sizes > 0).tolist() == [True] * len(texts) + [False] * len(others)
-    assert sorted(found.places) == [3, 4, 5]
+    assert sorted(found.places) == [3, 4]
+    assert np.flatnonzero(~np.isnan(found.boxes[:, 0])).tolist() == [5]
 
 
 def test_the_short_way_agrees_with_the_parser_on_generated_queries():

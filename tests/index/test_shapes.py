@@ -57,7 +57,7 @@ def test_regions_of_every_shape_match_as_by_brute_force(tmp_path, name, merged):
     index, refused = create_index(tmp_path / "index", table.slice(0, 12), plan, space)
     index, more = change_index(index, table.slice(12), pa.array([3], pa.int64()))
     assert refused == more == ()
-    parsed, _ = parse_rows(table["query"].combine_chunks(), table["region"].to_pylist(), np.arange(len(table)))
+    parsed, _ = parse_rows(table["query"].combine_chunks(), table["region"].combine_chunks(), np.arange(len(table)))
     expected = sorted((row, post) for row, post in scan(said, parsed.values()) if row != 3)
     assert len(expected) > 500
     assert match_index(merge_index(index) if merged else index, said, 64) == expected
@@ -69,7 +69,7 @@ def test_polygons_are_kept_in_the_store_and_followed_into_the_index(tmp_path):
         (query, "", None if region is None else tuple(region))
         for query, region in zip(table["query"].to_pylist(), table["region"].to_pylist(), strict=True)
     ]
-    parsed, _ = parse_rows(table["query"].combine_chunks(), table["region"].to_pylist(), np.arange(len(table)))
+    parsed, _ = parse_rows(table["query"].combine_chunks(), table["region"].combine_chunks(), np.arange(len(table)))
     expected = sorted((row + 1, post) for row, post in scan(said, parsed.values()))
     with open_store(tmp_path) as store:
         store.subscribe_many(rows[:10])

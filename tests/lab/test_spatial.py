@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidings.lab.spatial import QUERY_SETS, Tweets, draw_subscriptions, lifetimes
+from tidings.lab.spatial import QUERY_SETS, Tweets, departures, draw_subscriptions, lifetimes
 
 
 def tweets() -> Tweets:
@@ -59,3 +59,11 @@ def test_lifetimes_are_normal_around_their_mean():
     drawn = lifetimes(20_000, 1000, seed=1)
     assert drawn.mean() == pytest.approx(1000, rel=0.01)
     assert drawn.std() == pytest.approx(200, rel=0.03)
+
+
+def test_as_many_leave_as_come_while_all_live_as_long_as_the_paper_says():
+    leaves = departures(20_000, 100_000, seed=1)
+    assert len(leaves) == 120_000
+    assert (leaves[20_000:] > np.arange(100_000)).all()
+    gone = np.bincount(np.minimum(leaves, 100_000) // 5_000)[:20]
+    assert np.abs(gone - 5_000).max() < 500

@@ -25,16 +25,17 @@ def gr(loads: NDArray[np.float64], sizes: NDArray[np.int64], wanted: float, seed
     A cell that would reach it completes a candidate: what was taken so far and this one. The cheapest candidate wins.
     """
     order = np.lexsort((sizes, sizes / np.maximum(loads, 1e-300)))
-    taken: list[int] = []
+    taken: list[int] = []  # places in this order
     load, size = 0.0, 0
-    best, best_size = np.arange(len(loads)), int(sizes.sum()) + 1
-    for cell in order.tolist():
-        if load + loads[cell] < wanted:
-            taken.append(cell)
-            load, size = load + float(loads[cell]), size + int(sizes[cell])
-        elif size + int(sizes[cell]) < best_size:
-            best, best_size = np.array([*taken, cell]), size + int(sizes[cell])
-    return np.sort(best)
+    best, best_size = (0, -1), int(sizes.sum()) + 1  # how many of those taken, and the place that completes them
+    for place, (own_load, own_size) in enumerate(zip(loads[order].tolist(), sizes[order].tolist(), strict=True)):
+        if load + own_load < wanted:
+            taken.append(place)
+            load, size = load + own_load, size + own_size
+        elif size + own_size < best_size:
+            best, best_size = (len(taken), place), size + own_size
+    count, last = best
+    return np.arange(len(loads)) if last < 0 else np.sort(order[[*taken[:count], last]])
 
 
 def dp(loads: NDArray[np.float64], sizes: NDArray[np.int64], wanted: float, seed: int = 0) -> NDArray[np.intp]:

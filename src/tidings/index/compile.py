@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tidings.index.conjunctions import Conjunctions
 from tidings.index.plain import Plain, read_plain
 from tidings.index.program import ProgramWriter
-from tidings.index.shape import areas
+from tidings.index.shape import areas, distinct_regions
 from tidings.query.normal import Conjunction, Place, Query
 from tidings.query.rows import Refused, parse_rows
 from tidings.receive.vocabulary import Interner, LayeredVocabulary, PackedTerms
@@ -68,7 +68,7 @@ class GrowingVocabulary:
 def compile_subscriptions(table: pa.Table, vocabulary: GrowingVocabulary) -> Compiled:
     """Compile a table with `query` and optionally `region` (west, south, east, north); the ids are the caller's."""
     queries = table.column("query").combine_chunks().cast(pa.string())
-    regions = table.column("region").to_pylist() if "region" in table.column_names else None
+    regions = table.column("region").combine_chunks() if "region" in table.column_names else None
     plain = read_plain(queries, regions, vocabulary)
     parsed, refused = parse_rows(queries, regions, np.flatnonzero(plain.sizes == 0))
     return _assemble(plain, parsed, refused, vocabulary)
@@ -80,29 +80,39 @@ def _assemble(
     """Number the accepted subscriptions in the order of their rows; the plain ones' conjunctions come first."""
     writer = ProgramWriter(vocabulary.number)
     rows = np.sort(np.concatenate([np.flatnonzero(plain.sizes), np.fromiter(parsed, np.int64, len(parsed))]))
-    places = {row: (writer.place(place), writer.region(place)) for row, place in plain.places.items()}
     plain_rows, plain_lengths = plain.conjunctions()
     others = [(row, conjunction) for row, query in parsed.items() for conjunction in query.conjunctions]
     other_terms = [writer.terms(conjunction) for _, conjunction in others]
     programs = [writer.program(conjunction) for _, conjunction in others]
     lengths = np.concatenate([plain_lengths, np.array([len(t) for t in other_terms], np.int64)])
     owners = np.concatenate([plain_rows, np.array([row for row, _ in others], np.int64)])
-    regions = writer.regions()
-    anchors = _anchors([conjunction for _, conjunction in others], writer, areas(regions).tolist())
-    placed = np.array([places.get(row, (0, -1)) for row in plain_rows.tolist()], np.int64).reshape(-1, 2)
+    anchors = _anchors([conjunction for _, conjunction in others], writer)
+    placed, boxes = _plain_regions(plain, writer)
+    regions, new_row = distinct_regions(np.concatenate([writer.regions(), boxes]))
     conjunctions = Conjunctions(
         terms=np.concatenate([plain.terms, np.array([t for ts in other_terms for t in ts], np.uint32)]),
         starts=np.concatenate([np.zeros(1, np.uint64), np.cumsum(lengths).astype(np.uint64)]),
         owner=np.searchsorted(rows, owners).astype(np.uint32),
-        program=np.concatenate([placed[:, 0], np.array(programs, np.int64)]).astype(np.uint32),
-        programs=list(writer.programs),
+        program=np.concatenate([np.zeros(len(plain_rows), np.uint32), np.array(programs, np.uint32)]),
+        programs=[program.renumbered(int, lambda region: int(new_row[region])) for program in writer.programs],
         regions=regions,
-        anchor_region=np.concatenate([placed[:, 1], np.array(anchors, np.int64)]),
+        anchor_region=np.append(new_row, -1)[np.concatenate([placed[plain_rows], np.array(anchors, np.int64)])],
     )
     return Compiled(conjunctions, rows, tuple(refused))
 
 
-def _anchors(conjunctions: Sequence[Conjunction], writer: ProgramWriter, area: Sequence[float]) -> list[int]:
-    """For each the smallest region it requires, or -1: it leads to conjunctions that no word leads to."""
+def _plain_regions(plain: Plain, writer: ProgramWriter) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """(the region of every plain row or -1, the boxes among them): boxes come behind all regions that are written."""
+    placed = np.full(len(plain.sizes), -1)
+    for row, place in plain.places.items():
+        placed[row] = writer.region(place)
+    boxed = np.flatnonzero((plain.sizes > 0) & ~np.isnan(plain.boxes[:, 0]))
+    placed[boxed] = len(writer.regions()) + np.arange(len(boxed))
+    return placed, plain.boxes[boxed]
+
+
+def _anchors(conjunctions: Sequence[Conjunction], writer: ProgramWriter) -> list[int]:
+    """For each the smallest region it requires, or -1."""
     required = [[writer.region(r) for r in one.required if isinstance(r, Place)] for one in conjunctions]
+    area = areas(writer.regions())
     return [min(regions, key=lambda r: (area[r], r), default=-1) for regions in required]

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidings.csr import take_rows
+from tidings.csr import distinct, take_rows
 from tidings.index.program import BaseProgram
 from tidings.index.shape import distinct_regions
 
@@ -20,9 +20,9 @@ Words = NDArray[np.uint32]
 class Conjunctions:
     """What a segment is built from: conjunction i of subscription `owner[i]` needs ``terms[starts[i]:starts[i+1]]``.
 
-    `program[i]` numbers the base program it needs besides (0: none), from 1 on in `programs`; `regions` are the
-    rows of the regions programs name (`shape.py`); `anchor_region[i]` is the one a conjunction without terms is found
-    by.
+    `anchor_region[i]` is the smallest region it requires (-1: none), which it is found by. `program[i]` numbers the
+    base program it needs besides (0: none), from 1 on in `programs`; words and one region alone need none.
+    `regions` are the rows of all regions (`shape.py`).
     """
 
     terms: Words
@@ -60,19 +60,20 @@ class Conjunctions:
         """The same conjunctions without the programs and regions that none of them uses."""
         used = np.unique(self.program[self.program > 0])
         programs = [self.programs[number - 1] for number in used.tolist()]
-        places = np.unique(np.array([place for program in programs for _, place in program.regions], np.int64))
+        named = np.array([place for program in programs for _, place in program.regions], np.int64)
+        places = distinct(np.concatenate([named, self.anchor_region[self.anchor_region >= 0]]))
         is_shape = np.isnan(self.regions[places, 0])
         heights = np.where(is_shape, self.regions[places, 2], 1).astype(np.int64)
         ends = np.cumsum(heights)
         rows = np.repeat(places - ends + heights, heights) + np.arange(int(heights.sum()))
-        moved = dict(zip(places.tolist(), (ends - heights).tolist(), strict=True))
-        anchors = np.array([moved.get(place, -1) for place in self.anchor_region.tolist()], np.int64)
+        moved = np.full(len(self.regions) + 1, -1)  # the last is where -1 leads
+        moved[places] = ends - heights
         return replace(
             self,
             program=np.where(self.program > 0, np.searchsorted(used, self.program) + 1, 0).astype(np.uint32),
-            programs=[program.renumbered(int, moved.__getitem__) for program in programs],
+            programs=[program.renumbered(int, lambda place: int(moved[place])) for program in programs],
             regions=self.regions[rows],
-            anchor_region=anchors,
+            anchor_region=moved[self.anchor_region],
         )
 
     def by_owner(self) -> Conjunctions:

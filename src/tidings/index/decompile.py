@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numba import types, uint32, uint64
 from numpy.typing import NDArray
 
 from tidings.csr import take_rows
+from tidings.index.cell_lists import ENTRY
 from tidings.index.conjunctions import Conjunctions
 from tidings.index.layout import INLINE_TERMS, TERM_MASK
 from tidings.index.program import BaseProgram
 from tidings.index.segment import Segment
-from tidings.index.shape import areas
 from tidings.jit import kernel, read, write
 
 _ONE = np.uint64(1)
@@ -30,15 +28,10 @@ def decompile(segment: Segment, removed: NDArray[np.uint8]) -> Conjunctions:
     owned_terms, owned_starts = take_rows(terms, starts[:-1][entry], np.diff(starts)[entry])
     program_of, programs = _programs(segment, entry)
     program = program_of[entry]
-    return Conjunctions(
-        owned_terms,
-        owned_starts,
-        owner,
-        program,
-        programs,
-        segment.regions.reshape(-1, 4),
-        _anchors(programs, segment.regions.reshape(-1, 4))[program],
-    )
+    regions = segment.regions.reshape(-1, 4)
+    anchors = np.full(len(segment.second), -1)
+    anchors[len(anchors) - len(segment.asked) :] = segment.asked
+    return Conjunctions(owned_terms, owned_starts, owner, program, programs, regions, anchors[entry])
 
 
 def _terms(segment: Segment) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
@@ -47,7 +40,7 @@ def _terms(segment: Segment) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
     keyed = np.repeat(segment.keys, _lengths(segment.key_start))
     key[: len(keyed)] = keyed
     words = (segment.cell_keys & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-    key[segment.cell_entries] = np.repeat(words, _lengths(segment.cell_start))
+    key[segment.cell_items[:, 1] & ENTRY] = np.repeat(words, _lengths(segment.cell_start))
     more = np.zeros(len(key), np.uint32)
     more[segment.programmed] = segment.code[segment.program_start[:-1]] if len(segment.programmed) else 0
     more_from = np.zeros(len(key), np.uint64)
@@ -98,13 +91,6 @@ def _programs(segment: Segment, alive: NDArray[np.int64]) -> tuple[NDArray[np.ui
         if base != _NO_PROGRAM:
             program_of[entry] = numbers.setdefault(base, len(numbers) + 1)
     return program_of, list(numbers)
-
-
-def _anchors(programs: Sequence[BaseProgram], regions: NDArray[np.float64]) -> NDArray[np.int64]:
-    """For each program (0 is none) the smallest region it requires, or -1."""
-    area = areas(regions)
-    required = [[number for negated, number in program.regions if not negated] for program in programs]
-    return np.array([-1, *(min(r, key=lambda n: (area[n], n)) if r else -1 for r in required)], np.int64)
 
 
 def _lengths(starts: NDArray[np.uint32]) -> NDArray[np.int64]:

@@ -1,13 +1,11 @@
-"""GI², the grid of inverted lists of PS²Stream: entries that ask for a region are found by its cells and a word.
+"""The grid of GI²: which cells a region touches, how much of each, and in which cells a post lies.
 
-An entry lies in the list of (cell, rarest word) for every cell its region touches; one without words in that of
-(cell, 0). Cells come in three sizes, and a region is cut into the smallest that few of them cover, so that a town and
-a continent both take little room; a post lies in one cell of each size. Lists are found through a hash table.
+Cells come in three sizes, and a region is cut into the smallest that few of them cover, so that a town and a continent
+both take little room; a post lies in one cell of each size. Within a cell places are told in whole steps: what part of
+it a box covers fits four bytes, and tells of nearly all posts whether they lie in the box.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 from numba import float64, types, uint32, uint64
@@ -20,7 +18,10 @@ CELLS = COLUMNS * ROWS  # of one degree: what posts are routed by
 PER_DEGREE = (8.0, 1.0, 1.0 / 15.0)  # cells of each size along a degree
 SIZES = len(PER_DEGREE)
 MAX_CELLS = 64  # more than these of one size and the next is taken
+STEPS = 128  # of a cell, along each side
+WHOLE = (STEPS + 1) << 16 | (STEPS + 1) << 24  # the part of a box that covers a cell from before it to beyond it
 _SIZE_SHIFT = 28  # a cell is its size and, below, its number among those of its size
+_STEP_BITS = np.uint64(7)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
@@ -29,56 +30,62 @@ _WORD_BITS = np.uint64(32)
 Words = NDArray[np.uint32]
 
 
-@dataclass(frozen=True, slots=True)
-class Lists:
-    """The entries of list i, which has key ``cell << 32 | word``, are ``entries[starts[i]:starts[i + 1]]``."""
-
-    keys: NDArray[np.uint64]
-    starts: Words
-    entries: Words
-
-
-def build_lists(cells: NDArray[np.int64], words: Words, entries: Words) -> Lists:
-    """Lists from (cell, word, entry) side by side; what occurs twice is listed once."""
-    keys = cells.astype(np.uint64) << _WORD_BITS | words
-    order = np.lexsort((entries, keys))
-    keys, entries = keys[order], entries[order]
-    is_new = np.ones(len(keys), bool)
-    is_new[1:] = (keys[1:] != keys[:-1]) | (entries[1:] != entries[:-1])
-    keys, entries = keys[is_new], entries[is_new]
-    firsts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])) if len(keys) else np.zeros(0, np.intp)
-    return Lists(keys[firsts], np.append(firsts, len(keys)).astype(np.uint32), entries)
+def sizes_for(boxes: NDArray[np.float64], which: NDArray[np.intp], count: int) -> NDArray[np.int64]:
+    """The smallest cells that are not too many, for each of `count` regions, of boxes and the region each is of."""
+    found = np.full(count, SIZES - 1)
+    for size in reversed(range(SIZES - 1)):
+        low, high = _steps(boxes, size)
+        spans = high // STEPS - low // STEPS + 1
+        found[np.bincount(which, spans[:, 0] * spans[:, 1], count) <= MAX_CELLS] = size
+    return found
 
 
 def cells_of(
-    boxes: NDArray[np.float64], which: NDArray[np.intp], count: int
-) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """(cells, to which of `count` regions each belongs) for boxes and the region each is a part of."""
-    level = np.full(count, SIZES - 1)
-    for size in reversed(range(SIZES - 1)):
-        level[np.bincount(which, _extent(boxes, size)[2], count) <= MAX_CELLS] = size
-    found = [_cut(boxes, which, np.flatnonzero(level[which] == size), size) for size in range(SIZES)]
-    return np.concatenate([cells for cells, _ in found]), np.concatenate([of for _, of in found])
+    boxes: NDArray[np.float64], sizes: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.intp], NDArray[np.int64]]:
+    """(cells, the box each is touched by, the part of it that this box covers); `sizes` says which cells a box gets.
+
+    A part is west, south, east, north in steps from 1 on, a byte each; 0 is before the cell, STEPS + 1 beyond it.
+    """
+    found = [_cut(boxes, np.flatnonzero(sizes == size), size) for size in range(SIZES)]
+    cells, rows, parts = (np.concatenate([one[place] for one in found]) for place in range(3))
+    return cells, rows, parts
+
+
+def finest_cells(boxes: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The smallest cell that holds the corner of each box, to put neighbours together."""
+    corner = _steps(boxes, 0)[0] // STEPS
+    return np.asarray(corner[:, 1] * _columns(0) + corner[:, 0])
 
 
 def _cut(
-    boxes: NDArray[np.float64], which: NDArray[np.intp], chosen: NDArray[np.intp], size: int
-) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    first, spans, counts = _extent(boxes[chosen], size)
+    boxes: NDArray[np.float64], chosen: NDArray[np.intp], size: int
+) -> tuple[NDArray[np.int64], NDArray[np.intp], NDArray[np.int64]]:
+    low, high = _steps(boxes[chosen], size)
+    first = low // STEPS
+    spans = high // STEPS - first + 1
+    counts = spans[:, 0] * spans[:, 1]
     rows = np.repeat(np.arange(len(chosen)), counts)
     nth = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    column = first[rows, 0] + nth % spans[rows]
-    row = first[rows, 1] + nth // spans[rows]
-    return size << _SIZE_SHIFT | (row * _columns(size) + column), which[chosen][rows]
+    down, right = np.divmod(nth, spans[rows, 0])
+    column, row = first[rows, 0] + right, first[rows, 1] + down
+    part = np.zeros(len(rows), np.int64)
+    for shift, side, cell in (
+        (0, low[:, 0], column),
+        (8, low[:, 1], row),
+        (16, high[:, 0], column),
+        (24, high[:, 1], row),
+    ):
+        part |= np.clip(side[rows] - cell * STEPS + 1, 0, STEPS + 1) << shift
+    return size << _SIZE_SHIFT | (row * _columns(size) + column), chosen[rows], part
 
 
-def _extent(boxes: NDArray[np.float64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """(first column and row, number of columns, number of cells) of each box."""
-    most = np.array([_columns(size), _rows(size)]) - 1
-    cells = [np.floor((boxes[:, side : side + 2] + [180.0, 90.0]) * PER_DEGREE[size]) for side in (0, 2)]
-    first, last = (np.clip(cell.astype(np.int64), 0, most) for cell in cells)
-    spans = last - first + 1
-    return first, spans[:, 0], spans[:, 0] * spans[:, 1]
+def _steps(boxes: NDArray[np.float64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The steps (along, up) at which boxes of degrees start and end."""
+    most = np.array([_columns(size), _rows(size)]) * STEPS - 1
+    sides = (np.floor((boxes[:, at : at + 2] + [180.0, 90.0]) * (PER_DEGREE[size] * STEPS)) for at in (0, 2))
+    low, high = (np.clip(side.astype(np.int64), 0, most) for side in sides)
+    return low, high
 
 
 def _columns(size: int) -> int:
@@ -120,13 +127,45 @@ def cell_at(lon, lat):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def sized_cell(lon, lat, size):  # type: ignore[no-untyped-def]
-    """The cell of a size that holds a point, which must lie on the globe."""
-    per_degree = 8.0 if size == 0 else (1.0 if size == 1 else 1.0 / 15.0)
+def _place(lon, lat, size):  # type: ignore[no-untyped-def]
+    """The cell of a size that holds a point on the globe, and below it the point's own steps, up and along."""
+    per_degree = PER_DEGREE[0] if size == 0 else (PER_DEGREE[1] if size == 1 else PER_DEGREE[2])
     columns = uint64(2880) if size == 0 else (uint64(360) if size == 1 else uint64(24))
-    column = min(columns - _ONE, uint64(np.floor((lon + 180.0) * per_degree)))
-    row = min(columns // uint64(2) - _ONE, uint64(np.floor((lat + 90.0) * per_degree)))
-    return uint64(size) << uint64(_SIZE_SHIFT) | (row * columns + column)
+    x = min((columns << _STEP_BITS) - _ONE, uint64(np.floor((lon + 180.0) * (per_degree * STEPS))))
+    y = min((columns << (_STEP_BITS - _ONE)) - _ONE, uint64(np.floor((lat + 90.0) * (per_degree * STEPS))))
+    cell = uint64(size) << uint64(_SIZE_SHIFT) | ((y >> _STEP_BITS) * columns + (x >> _STEP_BITS))
+    steps = ((y & uint64(STEPS - 1)) + _ONE) << uint64(8) | ((x & uint64(STEPS - 1)) + _ONE)
+    return cell << _WORD_BITS | steps
+
+
+@inlined
+def along(place):  # type: ignore[no-untyped-def]
+    return uint32(place & uint64(0xFF))
+
+
+@inlined
+def up(place):  # type: ignore[no-untyped-def]
+    return uint32((place >> uint64(8)) & uint64(0xFF))
+
+
+@inlined
+def _sides(part):  # type: ignore[no-untyped-def]
+    byte = uint32(0xFF)
+    return part & byte, (part >> uint32(8)) & byte, (part >> uint32(16)) & byte, part >> uint32(24)
+
+
+@inlined
+def is_outside(part, x, y):  # type: ignore[no-untyped-def]
+    """Whether a point certainly lies outside a box, by the part of the point's cell that the box covers."""
+    west, south, east, north = _sides(part)
+    return (x < west) | (y < south) | (x > east) | (y > north)
+
+
+@inlined
+def is_within(part, x, y):  # type: ignore[no-untyped-def]
+    """Whether a point certainly lies in a box."""
+    west, south, east, north = _sides(part)
+    return (x > west) & (y > south) & (x < east) & (y < north)
 
 
 def hash_table(keys: NDArray[np.uint64]) -> Words:
@@ -163,9 +202,9 @@ def find_list(table, keys, key):  # type: ignore[no-untyped-def]
 
 
 @kernel(types.void, read(float64), write(uint64, 2))
-def cells_at(positions, cells):  # type: ignore[no-untyped-def]
-    """The cell of every size each post lies in, as the upper half of a key; all ones off the globe."""
-    for post in range(uint64(cells.shape[0])):
+def places_at(positions, places):  # type: ignore[no-untyped-def]
+    """The place of each post in the cells of every size: cell, then steps; all ones off the globe."""
+    for post in range(uint64(places.shape[0])):
         lon, lat = positions[post * uint64(2)], positions[post * uint64(2) + _ONE]
         for size in range(uint64(SIZES)):
-            cells[post, size] = sized_cell(lon, lat, size) << _WORD_BITS if on_globe(lon, lat) else ~_ZERO
+            places[post, size] = _place(lon, lat, size) if on_globe(lon, lat) else ~_ZERO

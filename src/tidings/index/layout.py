@@ -5,7 +5,7 @@ an *entry* in the list of its rarest word (`list_start`); `second` holds the sec
 after another, `rest` the third and fourth. A word that is not there is term 0, which every post holds.
 Entries that need more than four words (negations, phrases, regions, more words) carry the top bit in ``rest[·, 1]``
 and have a *program* that is run once their words are there. Entries that ask for a region come last; they are in no
-list of a word, but in lists of cells (`grid.py`).
+list of a word, but in lists of cells (`cell_lists.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tidings.jit import inlined, kernel, read, write
 HAS_PROGRAM = np.uint32(0x80000000)
 TERM_MASK = np.uint32(0x7FFFFFFF)
 INLINE_TERMS = 4
+NO_WORD = np.uint32(0xFFFFFFFF)  # in sort keys, so that what has no word comes last
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
@@ -94,7 +95,7 @@ def sort_keys(terms, starts, ends, chosen, keys):  # type: ignore[no-untyped-def
     for entry in range(uint64(chosen.size)):
         conjunction = uint64(chosen[entry])
         first, size = starts[conjunction], ends[conjunction] - starts[conjunction]
-        key = uint64(terms[first]) if size > 0 else uint64(0xFFFFFFFF)
+        key = uint64(terms[first]) if size > 0 else uint64(NO_WORD)
         second = uint64(terms[first + _ONE]) if size > 1 else _ZERO
         keys[entry] = (key << uint64(32)) | second
 
@@ -113,9 +114,9 @@ def fill_entries(terms, starts, ends, chosen, programs, second, rest):  # type: 
         rest[entry, _ONE] = fourth | HAS_PROGRAM if programs[conjunction] != 0 else fourth
 
 
-@kernel(uint64, read(uint32), read(uint32), write(uint32), write(uint32), write(uint32), write(uint32, 2))
-def hold(entry, owner, start, holders, held, scratch):  # type: ignore[no-untyped-def]
-    """List the owners of every entry, each once, and count the entries of every owner; returns how many were listed.
+@kernel(uint64, read(uint32), read(uint32), write(uint32), write(uint32), write(uint32, 2))
+def hold(entry, owner, start, holders, scratch):  # type: ignore[no-untyped-def]
+    """List the owners of every entry, each once; returns how many were listed.
 
     The conjunctions of one owner must stand together. `scratch` has a row an entry: (last owner seen, filled), zero.
     """
@@ -124,7 +125,6 @@ def hold(entry, owner, start, holders, held, scratch):  # type: ignore[no-untype
         if scratch[place, _ZERO] != owner[number] + uint32(1):
             scratch[place, _ZERO] = owner[number] + uint32(1)
             start[place + _ONE] += uint32(1)
-            held[uint64(owner[number])] += uint32(1)
     for place in range(uint64(scratch.shape[0])):
         start[place + _ONE] += start[place]
         scratch[place, _ZERO] = uint32(0)

@@ -6,7 +6,7 @@ ways agree, which is tested.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from tidings.csr import take_rows
 from tidings.errors import QueryError
 from tidings.query.normal import Place
 from tidings.query.region import typed_place
-from tidings.query.rows import region_of
+from tidings.query.rows import boxes_in, region_of
 from tidings.receive.receiver import Receiver
 from tidings.receive.vocabulary import Numbering
 
@@ -34,12 +34,14 @@ _WITH_PLACE = r"^.* (within|near):[0-9.,+-]+$"
 class Plain:
     """The terms of all plain queries one after another, and of each row how many: 0 for those left to the parser.
 
-    `is_any`: whether one of the terms is enough; `places` has the regions of rows that are plain and ask for one.
+    `is_any`: whether one of the terms is enough; `boxes` has the rectangles that stand beside queries, NaN where there
+    is none, `places` the other regions of rows that are plain.
     """
 
     terms: NDArray[np.uint32]
     sizes: NDArray[np.int64]
     is_any: NDArray[np.bool_]
+    boxes: NDArray[np.float64]
     places: dict[int, Place]
 
     def conjunctions(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -50,14 +52,13 @@ class Plain:
         return row, np.where(self.is_any[row], 1, self.sizes[row])
 
 
-def read_plain(queries: pa.Array, regions: Sequence[object] | None, vocabulary: Numbering) -> Plain:
+def read_plain(queries: pa.Array, regions: pa.Array | None, vocabulary: Numbering) -> Plain:
     """What is plain of these queries and the regions beside them."""
     short = pc.less_equal(pc.utf8_length(queries), QUERY_LIMITS.characters)
     queries, places = _without_places(queries)
     is_all, is_any = _looks(queries, short)
-    if regions is not None:
-        _take_regions(regions, is_all | is_any, places)
     plain = is_all | is_any
+    boxes, is_read = _take_regions(regions, plain, places)
     words = pc.replace_substring_regex(queries.filter(pa.array(plain)), " +OR +", " ")
     received = Receiver(vocabulary).receive(words)
     sizes = np.zeros(len(queries), np.int64)
@@ -66,12 +67,11 @@ def read_plain(queries: pa.Array, regions: Sequence[object] | None, vocabulary: 
     typed[plain] = np.asarray(pc.count_substring_regex(words, "[^ ]+"))
     keep = (sizes > 0) & (sizes < QUERY_LIMITS.leaves) & (sizes <= QUERY_LIMITS.conjunctions)
     keep &= ~is_any | (sizes == typed)  # what vanishes from a choice is for the parser to judge
-    if regions is not None:
-        keep &= np.array([value is None or row in places for row, value in enumerate(regions)], bool)
+    keep &= is_read
     chosen = received.bounds[keep[plain]].astype(np.int64)
     terms, _ = take_rows(received.terms, chosen[:, 0], chosen[:, 1] - chosen[:, 0])
     kept = {row: place for row, place in places.items() if place is not None and keep[row]}
-    return Plain(terms, np.where(keep, sizes, 0), is_any, kept)
+    return Plain(terms, np.where(keep, sizes, 0), is_any, boxes, kept)
 
 
 def _looks(queries: pa.Array, short: pa.Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -105,16 +105,25 @@ def _without_places(queries: pa.Array) -> tuple[pa.Array, dict[int, Place | None
     return pa.array(texts, pa.string()), places
 
 
-def _take_regions(regions: Sequence[object], wanted: NDArray[np.bool_], places: dict[int, Place | None]) -> None:
-    """The regions of plain rows; a row with a second one, or with one that is none, is left to the parser."""
-    for row in np.flatnonzero(wanted).tolist():
-        value = regions[row]
-        if value is not None:
-            try:
-                place = None if row in places else region_of(value)
-            except QueryError:
-                place = None
-            if place is None:
-                places.pop(row, None)
-            else:
-                places[row] = place
+def _take_regions(
+    regions: pa.Array | None, wanted: NDArray[np.bool_], places: dict[int, Place | None]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """(the rectangle beside each row or NaN, whether what stands beside it is read); shapes are added to `places`.
+
+    A row with a second region, or with one that is none, is left to the parser.
+    """
+    if regions is None:
+        return np.full((len(wanted), 4), np.nan), np.ones(len(wanted), bool)
+    boxes, is_none = boxes_in(regions), regions.is_null().to_numpy(zero_copy_only=False)
+    twice = [row for row in places if not is_none[row]]
+    for row in twice:
+        del places[row]
+    boxes[twice] = np.nan
+    is_read = is_none | ~np.isnan(boxes[:, 0])
+    is_shape = wanted & ~is_read
+    is_shape[twice] = False
+    for row in np.flatnonzero(is_shape).tolist():
+        with suppress(QueryError):
+            places[row] = region_of(regions[row].as_py())
+            is_read[row] = True
+    return boxes, is_read

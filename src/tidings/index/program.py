@@ -78,13 +78,14 @@ class ProgramWriter:
         return sorted({self.number(term) for term in terms})
 
     def program(self, conjunction: Conjunction) -> int:
-        """The number of the program a conjunction needs, from 1 on; 0 for none."""
+        """The number of the program a conjunction needs, from 1 on; 0 for none: words and one region need none."""
         phrases = [(False, p) for p in conjunction.required if isinstance(p, Phrase)]
         phrases += [(True, p) for p in conjunction.forbidden if isinstance(p, Phrase)]
         regions = [(False, r) for r in conjunction.required if isinstance(r, Place)]
         regions += [(True, r) for r in conjunction.forbidden if isinstance(r, Place)]
         forbidden = sorted(self.number(h.term) for h in conjunction.forbidden if isinstance(h, Has))
-        if not phrases and not regions and not forbidden:
+        is_one_region = len(regions) < 2 and not any(negated for negated, _ in regions)
+        if is_one_region and not phrases and not forbidden:
             return 0
         base = BaseProgram(
             tuple(forbidden),
@@ -92,10 +93,6 @@ class ProgramWriter:
             tuple(sorted((int(neg), self.region(r)) for neg, r in regions)),
         )
         return self.programs.setdefault(base, len(self.programs) + 1)
-
-    def place(self, place: Place) -> int:
-        """The number of the program that asks for a region and nothing else."""
-        return self.programs.setdefault(BaseProgram((), (), ((0, self.region(place)),)), len(self.programs) + 1)
 
     def region(self, place: Place) -> int:
         """The number of a region: its first row."""

@@ -19,14 +19,14 @@ def refused(table: pa.Table, done: Callable[[int], None] = lambda rows: None) ->
     found: list[Refused] = []
     for start in range(0, len(table), _PIECE):
         piece = table.slice(start, _PIECE)
-        queries, regions = piece["query"].combine_chunks(), piece["region"].to_pylist()
+        queries, regions = piece["query"].combine_chunks(), piece["region"].combine_chunks()
         unsure = np.arange(len(piece)) if len(table) <= _FEW else _not_plain(queries, regions)
         found += [Refused(start + one.row, one.reason) for one in parse_rows(queries, regions, unsure)[1]]
         done(start + len(piece))
     return found
 
 
-def _not_plain(queries: pa.Array, regions: list[object]) -> NDArray[np.intp]:
+def _not_plain(queries: pa.Array, regions: pa.Array) -> NDArray[np.intp]:
     from tidings.index.compile import GrowingVocabulary  # here: it brings the compiler
     from tidings.index.plain import read_plain
 

@@ -11,8 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidings.index import layout
+from tidings.index.cell_lists import build_lists
 from tidings.index.conjunctions import Conjunctions
-from tidings.index.grid import Lists, build_lists, cells_of
+from tidings.index.grid import finest_cells
 from tidings.index.ids import id_order
 from tidings.index.program import write_programs
 from tidings.index.shape import boxes_of
@@ -32,12 +33,12 @@ class Segment:
     program_start: NDArray[np.uint64]
     code: Words
     regions: NDArray[np.float64]  # rows of four, as shape.py says
-    cell_keys: NDArray[np.uint64]  # the lists of cells and words, as grid.py says
+    asked: Words  # the region of each entry that asks for one; these entries come last
+    cell_keys: NDArray[np.uint64]  # the lists of cells and words, as cell_lists.py says
     cell_start: Words
-    cell_entries: Words
+    cell_items: NDArray[np.uint32]
     holder_start: Words  # who holds an entry: holders[holder_start[e]:holder_start[e+1]]
     holders: Words
-    repeated: NDArray[np.uint8]  # 1 for a subscription with several entries here
     id_hash: NDArray[np.uint64]  # ascending; to find a subscription by its id
     id_place: Words
     ids: pa.Array
@@ -69,21 +70,21 @@ def build_segment(conjunctions: Conjunctions, ids: pa.Array) -> Segment:
     starts, ends = conjunctions.starts[:-1].copy(), conjunctions.starts[1:].copy()
     layout.sort_terms(terms, starts, ends)
     program = _with_overflow(conjunctions.program, ends - starts)
-    entry_of, chosen = _distinct(terms, starts, ends, program)
+    entry_of, chosen = _distinct(terms, starts, ends, _beside_words(conjunctions, program))
     keys = np.empty(len(chosen), np.uint64)
     layout.sort_keys(terms, starts, ends, chosen, keys)
-    located = _Located.of(conjunctions, chosen, keys)
-    keys[located.entries] = located.ranks()
-    order = np.argsort(keys, kind="stable")
+    order, asking = _order(conjunctions, chosen, keys)
     chosen, keys = chosen[order], keys[order]
+    first = len(chosen) - asking
     second, rest = np.empty(len(chosen), np.uint32), np.empty((len(chosen), 2), np.uint32)
     layout.fill_entries(terms, starts, ends, chosen, program, second, rest)
     place = np.empty(len(chosen), np.uint32)
     place[order] = np.arange(len(chosen), dtype=np.uint32)
-    key_words, key_start = _lists(keys)
+    key_words, key_start = _lists(keys[:first])
     programmed, program_start, code = _programs(conjunctions, terms, starts, ends, chosen, program)
-    cells = located.lists(place)
-    holder_start, holders, repeated = _holders(place[entry_of], conjunctions.owner, len(chosen), len(ids))
+    asked = conjunctions.anchor_region[chosen[first:]].astype(np.uint32)
+    cells = build_lists(conjunctions.regions, asked, _rarest(keys[first:]), second[first:], first)
+    holder_start, holders = _holders(place[entry_of], conjunctions.owner, len(chosen))
     id_hash, id_place = id_order(ids)
     return Segment(
         keys=key_words,
@@ -94,12 +95,12 @@ def build_segment(conjunctions: Conjunctions, ids: pa.Array) -> Segment:
         program_start=program_start,
         code=code,
         regions=conjunctions.regions.ravel(),
+        asked=asked,
         cell_keys=cells.keys,
         cell_start=cells.starts,
-        cell_entries=cells.entries,
+        cell_items=cells.items,
         holder_start=holder_start,
         holders=holders,
-        repeated=repeated,
         id_hash=id_hash,
         id_place=id_place,
         ids=ids,
@@ -112,23 +113,47 @@ def _with_overflow(program: Words, sizes: NDArray[np.uint64]) -> Words:
     return np.where((program == 0) & (sizes > layout.INLINE_TERMS), np.uint32(1), numbered)
 
 
-def _distinct(
-    terms: Words, starts: NDArray[np.uint64], ends: NDArray[np.uint64], program: Words
-) -> tuple[Words, Words]:
+def _beside_words(conjunctions: Conjunctions, program: Words) -> Words:
+    """A number for all that a conjunction asks for besides its words, equal demands alike: its program, or else the one
+    region it asks for."""
+    region = len(conjunctions.programs) + 2 + conjunctions.anchor_region
+    is_region_alone = (conjunctions.program == 0) & (conjunctions.anchor_region >= 0)
+    return np.where(is_region_alone, region, program).astype(np.uint32)
+
+
+def _distinct(terms: Words, starts: NDArray[np.uint64], ends: NDArray[np.uint64], beside: Words) -> tuple[Words, Words]:
     """(the number of each conjunction's distinct form, one conjunction for each form)."""
     table = np.zeros(1 << max(4, (2 * len(ends)).bit_length()), np.uint32)
     numbers = np.empty(len(ends), np.uint32)
-    count = layout.number_distinct(terms, starts, ends, program, table, numbers)
+    count = layout.number_distinct(terms, starts, ends, beside, table, numbers)
     held = table[table > 0] - np.uint32(1)
     chosen = np.empty(count, np.uint32)
     chosen[numbers[held]] = held
     return numbers, chosen
 
 
+def _order(conjunctions: Conjunctions, chosen: Words, keys: NDArray[np.uint64]) -> tuple[NDArray[np.intp], int]:
+    """(how entries stand, how many at the end ask for a region): by their rarest words; behind these those that ask for
+    a region, neighbours of one word together, so that a list of them is read in a line."""
+    asks = conjunctions.anchor_region[chosen] >= 0
+    plain, asking = np.flatnonzero(~asks), np.flatnonzero(asks)
+    boxes, of = boxes_of(conjunctions.regions, conjunctions.anchor_region[chosen[asking]])
+    corner = np.zeros(len(asking), np.int64)
+    corner[of[::-1]] = finest_cells(boxes)[::-1]
+    by_word = plain[np.argsort(keys[plain], kind="stable")]
+    by_place = asking[np.lexsort((corner, _rarest(keys[asking])))]
+    return np.concatenate([by_word, by_place]), len(asking)
+
+
+def _rarest(keys: NDArray[np.uint64]) -> Words:
+    """The rarest word of each entry, 0 where there is none."""
+    words = (keys >> np.uint64(32)).astype(np.uint32)
+    return np.where(words == layout.NO_WORD, np.uint32(0), words)
+
+
 def _lists(keys: NDArray[np.uint64]) -> tuple[Words, Words]:
     """(the words that have a list, where each list starts) from the sorted keys of the entries."""
-    words = (keys >> np.uint64(32)).astype(np.uint32)
-    with_word = words[: np.searchsorted(words, np.uint32(0xFFFFFFFF))]
+    with_word = (keys >> np.uint64(32)).astype(np.uint32)
     first = np.flatnonzero(np.diff(with_word, prepend=np.uint32(0)))
     return with_word[first], np.append(first, len(with_word)).astype(np.uint32)
 
@@ -156,41 +181,9 @@ def _programs(
     return programmed, program_start, code
 
 
-@dataclass(frozen=True, slots=True)
-class _Located:
-    """The entries that ask for a region, and (cell, which of these entries, its rarest word or 0) side by side."""
-
-    entries: NDArray[np.intp]
-    cells: NDArray[np.int64]
-    which: NDArray[np.intp]
-    words: Words
-
-    @classmethod
-    def of(cls, conjunctions: Conjunctions, chosen: Words, keys: NDArray[np.uint64]) -> _Located:
-        anchors = conjunctions.anchor_region[chosen]
-        entries = np.flatnonzero(anchors >= 0)
-        boxes, part_of = boxes_of(conjunctions.regions, anchors[entries])
-        cells, which = cells_of(boxes, part_of, len(entries))
-        words = (keys[entries] >> np.uint64(32)).astype(np.uint32)
-        return cls(entries, cells, which, np.where(words == 0xFFFFFFFF, np.uint32(0), words)[which])
-
-    def ranks(self) -> NDArray[np.uint64]:
-        """Sort keys behind those of all words: entries of a cell and word together, so that lists read in a line."""
-        first = np.full(len(self.entries), np.iinfo(np.int64).max)
-        np.minimum.at(first, self.which, self.cells << 32 | self.words)
-        ranks = np.empty(len(first), np.uint64)
-        ranks[np.argsort(first, kind="stable")] = np.arange(len(first), dtype=np.uint64)
-        return np.uint64(0xFFFFFFFF << 32) | ranks
-
-    def lists(self, place: Words) -> Lists:
-        """The lists, once it is known where each entry comes to stand."""
-        return build_lists(self.cells, self.words, place[self.entries[self.which]])
-
-
-def _holders(entry: Words, owner: Words, entries: int, subscriptions: int) -> tuple[Words, Words, NDArray[np.uint8]]:
-    """(start of each entry's holders, the holders, which subscriptions hold several entries)."""
+def _holders(entry: Words, owner: Words, entries: int) -> tuple[Words, Words]:
+    """(start of each entry's holders, the holders)."""
     counts = np.zeros(entries + 1, np.uint32)
     holders = np.empty(len(owner), np.uint32)
-    held = np.zeros(subscriptions, np.uint32)
-    used = layout.hold(entry, owner, counts, holders, held, np.zeros((entries, 2), np.uint32))
-    return counts, holders[:used], (held > 1).astype(np.uint8)
+    used = layout.hold(entry, owner, counts, holders, np.zeros((entries, 2), np.uint32))
+    return counts, holders[:used]

@@ -1,7 +1,9 @@
 """Keywords and regions end to end: Q1 through the pipeline, posts and updates together, beside the text-only pipeline.
 
-Posts go through Spark as the spine's do. The updates that belong to them, one for five posts, are brought into the
-index as the stream brings them, a batch at a time; both take turns in life, so both times count.
+Posts go through Spark as the spine's do, once into a row for each post that is wanted with the list of who wants it,
+which is what a stream stores, and once into a row for each match. The updates that belong to them, one for five posts,
+are brought into the index as the stream brings them, a batch at a time: subscriptions come, and leave when their life
+ends. Both take turns in life, so both times count.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from tidings.lab.datasets import Posts, benchmark_subscriptions
 from tidings.lab.inputs import FILES
 from tidings.lab.located import load_located
 from tidings.lab.space_fleet import renumbered
-from tidings.lab.spatial import Tweets, draw_subscriptions
+from tidings.lab.spatial import Tweets, departures, draw_subscriptions
 from tidings.partition.space.load import OBJECTS_AN_UPDATE
 
 _POSTS_A_BATCH = 50_000
@@ -47,23 +49,21 @@ def measure_space(
     seconds = time.perf_counter() - start
     say(f"  Q1 compiled in {seconds:.1f} s, {index.size_bytes / subscriptions:.0f} bytes each")
     new = draw_subscriptions("Q1", max(1, len(table) // (2 * OBJECTS_AN_UPDATE)), tweets, seed + 1)
-    updates, update_seconds = _updated(index, renumbered(new, subscriptions), len(table))
+    updates, update_seconds = _updated(index, renumbered(new, subscriptions), len(table), seed)
     say(f"  {updates:,} updates in {update_seconds:.1f} s")
     frames = {
-        "Q1": _frame(folder / "posts", index),
-        "text": _frame(folder / "posts", create_index(folder / "t", text)[0]),
+        **_frames("Q1", folder / "posts", index),
+        **_frames("text", folder / "posts", create_index(folder / "t", text)[0]),
     }
-    matches = {name: int(frame.count()) for name, frame in frames.items()}  # also warms up
+    matches = {name: int(frames[f"{name}, rows"].count()) for name in ("Q1", "text")}  # also warms up
     times: dict[str, list[float]] = {name: [] for name in frames}
     for number in range(repetitions):
         for name, frame in frames.items():
             start = time.perf_counter()
             frame.write.format("noop").mode("overwrite").save()
             times[name].append(time.perf_counter() - start)
-        rates = ", ".join(f"{name} {len(table) / taken[-1]:,.0f}" for name, taken in times.items())
+        rates = "; ".join(f"{name} {len(table) / taken[-1]:,.0f}" for name, taken in times.items())
         say(f"  repetition {number + 1}, posts/s: {rates}")
-    tuples = [(len(table) + updates) / (taken + update_seconds) for taken in times["Q1"]]
-    text_tuples = [len(table) / taken for taken in times["text"]]
     return {
         "posts": len(table),
         "subscriptions": subscriptions,
@@ -73,31 +73,47 @@ def measure_space(
         "bytes_a_subscription": index.size_bytes / subscriptions,
         "matches_a_post": {name: count / len(table) for name, count in matches.items()},
         "seconds": times,
-        "tuples_per_second": statistics.median(tuples),
-        "posts_per_second": statistics.median(len(table) / taken for taken in times["Q1"]),
-        "text_posts_per_second": statistics.median(text_tuples),
-        "ratio_to_text": statistics.median(one / other for one, other in zip(tuples, text_tuples, strict=True)),
+        **_rates("", times["Q1, rows"], times["text, rows"], len(table), updates, update_seconds),
+        **_rates("_in_lists", times["Q1, lists"], times["text, lists"], len(table), updates, update_seconds),
     }
 
 
-def _updated(index: Index, new: pa.Table, posts: int) -> tuple[int, float]:
+def _rates(
+    form: str, own: list[float], text: list[float], posts: int, updates: int, update_seconds: float
+) -> dict[str, float]:
+    """Tuples and posts a second with Q1, posts a second with words only, and the ratio of the first and the last."""
+    tuples = [(posts + updates) / (taken + update_seconds) for taken in own]
+    text_posts = [posts / taken for taken in text]
+    return {
+        f"tuples_per_second{form}": statistics.median(tuples),
+        f"posts_per_second{form}": statistics.median(posts / taken for taken in own),
+        f"text_posts_per_second{form}": statistics.median(text_posts),
+        f"ratio_to_text{form}": statistics.median(one / other for one, other in zip(tuples, text_posts, strict=True)),
+    }
+
+
+def _updated(index: Index, new: pa.Table, posts: int, seed: int) -> tuple[int, float]:
     """How many updates belong to the posts, and the seconds they take: a batch of them for every batch of posts."""
     batches = max(1, posts // _POSTS_A_BATCH)
-    rng = np.random.default_rng(1)
+    leaves = departures(index.manifest.subscriptions, len(new), seed)
     count, start = 0, time.perf_counter()
     for some in np.array_split(np.arange(len(new)), batches):
-        gone = pa.array(rng.choice(index.manifest.subscriptions, len(some), replace=False))
-        index = fold_index(change_index(index, new.take(pa.array(some)), gone)[0])
-        count += 2 * len(some)
+        gone = np.flatnonzero((leaves >= some[0]) & (leaves <= some[-1]))
+        index = fold_index(change_index(index, new.take(pa.array(some)), pa.array(gone))[0])
+        count += len(some) + len(gone)
     return count, time.perf_counter() - start
 
 
-def _frame(posts: Path, index: Index) -> Any:
-    from tidings.spark.job import match_posts
+def _frames(name: str, posts: Path, index: Index) -> dict[str, Any]:
+    from tidings.spark import posts as receive
+    from tidings.spark.job import match_posts, wanted_posts
     from tidings.spark.ship import reference
 
-    spark = tidings.session()
-    return match_posts(spark.read.parquet(str(posts)), index, reference(index))
+    frame, ref = tidings.session().read.parquet(str(posts)), reference(index)
+    return {
+        f"{name}, lists": wanted_posts(receive.whole(frame), index, ref),
+        f"{name}, rows": match_posts(frame, index, ref),
+    }
 
 
 def _write(folder: Path, table: pa.Table) -> None:

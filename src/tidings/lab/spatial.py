@@ -97,6 +97,17 @@ def _is_asked_for(stem: str) -> bool:
     return stem.isascii() and stem.isalnum() and bool(clean(stem).terms)
 
 
+def departures(count: int, coming: int, seed: int) -> NDArray[np.int64]:
+    """For `count` subscriptions that are there and `coming` that come one after another: before which of these each
+    leaves. Those there are of all ages, as when insertions and deletions have long been balanced: how much of a life is
+    left at a random moment is a random part of it, and long lives are met more often."""
+    rng = np.random.default_rng([seed, 6])
+    lives = lifetimes(count, count, seed)
+    met = rng.choice(lives, count, p=lives / lives.sum())
+    left = (rng.random(count) * met).astype(np.int64)
+    return np.concatenate([left, np.arange(coming) + lifetimes(coming, count, seed + 1)])
+
+
 def lifetimes(count: int, mean: int, seed: int) -> NDArray[np.int64]:
     """For each of so many insertions, how many others come before it is deleted: normal, with a fifth of the mean."""
     drawn = np.random.default_rng([seed, 5]).normal(mean, _SPREAD * mean, count)

@@ -26,6 +26,7 @@ def write_page(results: Path, docs: Path) -> Path:
         "growth": _growth,
         "plans": _plans,
         "correlations": _correlations,
+        "space": _space,
         "stream": _stream,
         "serve": _serve,
         "crawl": _crawl,
@@ -170,6 +171,30 @@ def _plans(run: record.Record) -> Iterator[str]:
     yield ""
     yield "![the cost of matching over distinct words](images/bench-cost.png)"
     yield from _verdicts(run, ("plans",))
+
+
+def _space(run: record.Record) -> Iterator[str]:
+    space = run["parts"]["space"]
+    yield "## Keywords and regions"
+    yield (
+        f"{space['posts']:,} posts with a position against {space['subscriptions']:,} subscriptions of PS²Stream's Q1 "
+        "(one to three words in a square of 1 to 50 km, drawn from the posts) and as many of words only, in turns, "
+        f"through Spark into its noop sink. A post matches {space['matches_a_post']['Q1']:,.0f} and "
+        f"{space['matches_a_post']['text']:,.0f} of them. The {space['updates']:,} updates that belong to so many "
+        f"posts took {space['update_seconds']:.1f} s; tuples are posts and updates in the time of both. Q1 was "
+        f"compiled in {space['compiling_seconds']:.1f} s: {space['bytes_a_subscription']:.0f} bytes a subscription."
+    )
+    yield ""
+    forms = (("a row a match", ""), ("a row a post, with the list of who wants it", "_in_lists"))
+    names = ("tuples_per_second", "posts_per_second", "text_posts_per_second")
+    rows = [
+        (label, *(f"{space[name + form]:,.0f}" for name in names), f"{space['ratio_to_text' + form]:.2f}")
+        for label, form in forms
+        if f"tuples_per_second{form}" in space
+    ]
+    head = ("written as", "Q1, tuples/s", "Q1, posts/s", "words only, posts/s", "tuples/s of Q1 to words only")
+    yield from table(head, rows)
+    yield from _verdicts(run, ("space",))
 
 
 def _stream(run: record.Record) -> Iterator[str]:

@@ -17,7 +17,7 @@ from tidings.jit import inlined, kernel, read, write
 from tidings.receive.marks import prefetch
 
 # Places in the state array.
-POST, USED, EPOCH, STATE_SIZE = 0, 1, 2, 3
+POST, USED, FIRST, STATE_SIZE = 0, 1, 2, 3
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
@@ -29,16 +29,16 @@ def room_for_words(bounds: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 @inlined
-def _has(bitmap, term):  # type: ignore[no-untyped-def]
+def has(bitmap, term):  # type: ignore[no-untyped-def]
     return (bitmap[term >> uint64(3)] >> uint8(term & uint64(7))) & uint8(1) != 0
 
 
 @inlined
 def holds(bitmap, entry, second, rest):  # type: ignore[no-untyped-def]
     """Whether a post whose words are marked has the words of an entry, up to four."""
-    if not _has(bitmap, uint64(second[entry])):
+    if not has(bitmap, uint64(second[entry])):
         return False
-    return _has(bitmap, uint64(rest[entry, _ZERO])) and _has(bitmap, uint64(rest[entry, _ONE] & TERM_MASK))
+    return has(bitmap, uint64(rest[entry, _ZERO])) and has(bitmap, uint64(rest[entry, _ONE] & TERM_MASK))
 
 
 @inlined
@@ -167,44 +167,54 @@ def verify(pairs, terms, bounds, programmed, program_start, code, regions, posit
     return kept
 
 
+@inlined
+def _is_first(seen, holder):  # type: ignore[no-untyped-def]
+    """Whether a holder was not seen before; from now on it was."""
+    place, bit = holder >> uint64(3), uint8(1) << uint8(holder & uint64(7))
+    is_new = seen[place] & bit == 0
+    seen[place] |= bit
+    return is_new
+
+
+@inlined
+def _forget(seen, hits, first, last):  # type: ignore[no-untyped-def]
+    for at in range(first, last):
+        seen[uint64(hits[_ONE, at]) >> uint64(3)] = uint8(0)
+
+
 @kernel(
     types.boolean,
     read(uint32, 2),
     read(uint32),
     read(uint32),
     read(uint8),
-    read(uint8),
-    write(uint32),
+    write(uint8),
     write(uint32, 2),
     write(uint64),
 )
-def report(pairs, holder_start, holders, repeated, removed, seen, hits, state):  # type: ignore[no-untyped-def]
+def report(pairs, holder_start, holders, removed, seen, hits, state):  # type: ignore[no-untyped-def]
     """Write post and subscription (two rows) for every holder of every pair, once a post, without removed ones.
 
-    Pairs of one post stand together. `seen` remembers for each subscription the last post (by epoch) it was written
-    for. False when `hits` must grow first; the state then says from which pair on.
+    Pairs of one post stand together. `seen` has a bit for each subscription written for the post at hand. False when
+    `hits` must grow first; the state then says from which pair on, and where the hits of its post begin.
     """
-    used = uint64(state[USED])
+    used, first = uint64(state[USED]), uint64(state[FIRST])
     room = uint64(hits.shape[1])
     for number in range(uint64(state[POST]), uint64(pairs.shape[0])):
         post, entry = pairs[number, _ZERO], uint64(pairs[number, _ONE])
         if number == 0 or pairs[number - _ONE, _ZERO] != post:
-            state[EPOCH] += _ONE
-        first, last = uint64(holder_start[entry]), uint64(holder_start[entry + _ONE])
-        if used + (last - first) > room:
-            state[POST], state[USED] = number, used
-            if number > 0 and pairs[number - _ONE, _ZERO] != post:
-                state[EPOCH] -= _ONE  # the pair comes again and opens its post then
+            _forget(seen, hits, first, used)
+            first = used
+        start, end = uint64(holder_start[entry]), uint64(holder_start[entry + _ONE])
+        if used + (end - start) > room:
+            state[POST], state[USED], state[FIRST] = number, used, first
             return False
-        for at in range(first, last):
+        for at in range(start, end):
             holder = uint64(holders[at])
             if removed.size > 0 and removed[holder]:
                 continue
-            if repeated[holder]:
-                if seen[holder] == uint32(state[EPOCH]):
-                    continue
-                seen[holder] = uint32(state[EPOCH])
             hits[_ZERO, used], hits[_ONE, used] = post, uint32(holder)
-            used += _ONE
+            used += uint64(_is_first(seen, holder))
+    _forget(seen, hits, first, used)
     state[POST], state[USED] = uint64(pairs.shape[0]), used
     return True

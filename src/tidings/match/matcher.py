@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tidings.index.grid import SIZES, cells_at, hash_table
+from tidings.index.grid import SIZES, hash_table, places_at
 from tidings.index.segment import Segment
 from tidings.match import cells, flat
 from tidings.receive.receiver import Received
@@ -47,8 +47,7 @@ class FlatMatcher:
         self._pairs = np.empty((_FIRST_ROOM, 2), np.uint32)
         self._located = np.empty((_FIRST_ROOM if len(segment.cell_keys) else 1, 2), np.uint32)
         self._hits = np.empty((2, _FIRST_ROOM), np.uint32)
-        self._seen = np.zeros(len(segment) if segment.repeated.any() else 0, np.uint32)
-        self._epoch = 0
+        self._seen = np.zeros(len(segment) // 8 + 1, np.uint8)
         self._leading = cells.leading_words(segment.cell_keys, term_count)
         self._cell_table = hash_table(segment.cell_keys)
 
@@ -70,12 +69,13 @@ class FlatMatcher:
 
     def _locate(self, received: Received, positions: NDArray[np.float64]) -> NDArray[np.uint32]:
         s, state = self._segment, np.zeros(flat.STATE_SIZE, np.uint64)
-        where = np.empty((len(received), SIZES), np.uint64)
-        cells_at(positions.ravel(), where)
-        posts = (received.terms, received.bounds, where)
-        lists = (self._leading, self._cell_table, s.cell_keys, s.cell_start, s.cell_entries, s.second, s.rest)
+        places = np.empty((len(received), SIZES), np.uint64)
+        places_at(positions.ravel(), places)
+        posts = (received.terms, received.bounds, places, positions.ravel())
+        lists = (self._leading, self._cell_table, s.cell_keys, s.cell_start, s.cell_items)
+        entries = (s.second, s.rest, s.asked, s.regions)
         listed = flat.room_for_words(received.bounds)
-        while not cells.locate(*posts, *lists, self._bitmap, listed, self._located, state):
+        while not cells.locate(*posts, *lists, *entries, self._bitmap, listed, self._located, state):
             self._located = _doubled(self._located)
         return self._located[: int(state[flat.USED])]
 
@@ -90,13 +90,9 @@ class FlatMatcher:
 
     def _report(self, pairs: NDArray[np.uint32]) -> NDArray[np.uint32]:
         s, state = self._segment, np.zeros(flat.STATE_SIZE, np.uint64)
-        if self._epoch + len(pairs) + 1 > 0xFFFFFFFF:
-            self._seen[:], self._epoch = 0, 0
-        state[flat.EPOCH] = self._epoch
-        arguments = (pairs, s.holder_start, s.holders, s.repeated, self._removed, self._seen)
+        arguments = (pairs, s.holder_start, s.holders, self._removed, self._seen)
         while not flat.report(*arguments, self._hits, state):
             self._hits = np.concatenate([self._hits, np.empty_like(self._hits)], axis=1)
-        self._epoch = int(state[flat.EPOCH])
         return self._hits[:, : int(state[flat.USED])].copy()
 
 

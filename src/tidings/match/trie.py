@@ -32,7 +32,7 @@ class _Node:
     """Stands for the words on the way here. `held` are the subscriptions that ask for just these, and what else."""
 
     children: dict[int, _Node] = field(default_factory=dict)
-    held: list[tuple[int, BaseProgram | None]] = field(default_factory=list)
+    held: list[tuple[int, BaseProgram]] = field(default_factory=list)
 
 
 class TrieMatcher:
@@ -44,12 +44,13 @@ class TrieMatcher:
         self._regions = conjunctions.regions.ravel()
         order = None if rank is None else rank.__getitem__
         terms, starts = conjunctions.terms.tolist(), conjunctions.starts.tolist()
-        programs = [None, *conjunctions.programs]
-        for number, (owner, program) in enumerate(zip(conjunctions.owner.tolist(), conjunctions.program, strict=True)):
+        besides = zip(conjunctions.program.tolist(), conjunctions.anchor_region.tolist(), strict=True)
+        for number, (owner, (program, region)) in enumerate(zip(conjunctions.owner.tolist(), besides, strict=True)):
             words = sorted(set(terms[starts[number] : starts[number + 1]]), key=order)
-            self._insert(words, owner, programs[program])
+            alone = BaseProgram((), (), ((0, region),) if region >= 0 else ())
+            self._insert(words, owner, conjunctions.programs[program - 1] if program else alone)
 
-    def _insert(self, words: Sequence[int], owner: int, program: BaseProgram | None) -> None:
+    def _insert(self, words: Sequence[int], owner: int, program: BaseProgram) -> None:
         """Walk down, making what is missing; a conjunction without words stays at the root, which all posts visit."""
         node = self._root
         for word in words:
@@ -73,7 +74,7 @@ class TrieMatcher:
         to_visit = [self._root]
         while to_visit:
             node = to_visit.pop()
-            found.update(owner for owner, program in node.held if program is None or self._holds(program, post))
+            found.update(owner for owner, program in node.held if self._holds(program, post))
             to_visit += [node.children[word] for word in node.children.keys() & post.words]
         return found
 

@@ -58,11 +58,12 @@ def wanted(
     batch: pa.RecordBatch, posts: NDArray[np.uint32], ids: pa.Array, refused: NDArray[np.intp]
 ) -> pa.RecordBatch:
     """The posts of a batch that were found, each with the ids it was found by, and those refused, with none."""
-    order = np.argsort(posts, kind="stable")
+    if not (posts[1:] >= posts[:-1]).all():  # several segments, one behind the other
+        ids = ids.take(pa.array(np.argsort(posts, kind="stable")))
     counts = np.bincount(posts, minlength=batch.num_rows)
     kept = np.union1d(np.flatnonzero(counts), refused)
     starts = np.concatenate([[0], np.cumsum(counts[kept])]).astype(np.int32)
-    lists = pa.ListArray.from_arrays(pa.array(starts), ids.take(pa.array(order)))
+    lists = pa.ListArray.from_arrays(pa.array(starts), ids)
     rows = batch.take(pa.array(kept))
     return pa.record_batch([*rows.columns, lists], [*rows.schema.names, "subscriptions"])
 
