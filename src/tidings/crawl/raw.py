@@ -16,6 +16,11 @@ _WHOLE = ("https://", "http://")
 _MARKUP = re.compile(r"[<&]")
 _MAIL = re.compile(r"\S+@\S+ \((.+)\)")  # how RSS writes authors: mail (name)
 _ZERO_YEAR = re.compile(r"(?:^|\s)0\d{3}(?=[\s-])")  # how some write that there is no date; to Python it is 2000 or so
+_MONTHS = {name: number for number, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
+_RFC_822 = re.compile(  # as nearly all of RSS is dated
+    r"(?:[A-Z][a-z]{2}, )?(\d\d?) ([A-Z][a-z]{2}) ([12]\d{3}) (\d\d):(\d\d):(\d\d) (?:GMT|UTC|([+-](?:0\d|1[0-4]))([0-5]\d))",
+    re.ASCII,
+)
 _EARLIEST, _LATEST = 0.0, 4_102_444_800.0  # 1970 to 2100: other dates are mistakes
 
 
@@ -79,6 +84,22 @@ def _tags(tags: Iterable[str]) -> tuple[str, ...]:
 def moment(written: str) -> float | None:
     """A date of RSS (RFC 822) or Atom (ISO 8601) in seconds since 1970, UTC where no zone is told; else None."""
     text = written.strip()
+    if (told := _RFC_822.fullmatch(text)) and told[2] in _MONTHS:
+        return _as_told(*told.groups())
+    return any_moment(text)
+
+
+def _as_told(day: str, month: str, year: str, hour: str, minute: str, second: str, ahead: str, more: str) -> float | None:
+    try:
+        at = datetime(int(year), _MONTHS[month], int(day), int(hour), int(minute), int(second), tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+    ahead_s = int(ahead) * 3_600 + int(f"{ahead[0]}{more}") * 60 if ahead else 0
+    return _sane(at - ahead_s)
+
+
+def any_moment(text: str) -> float | None:
+    """`moment` of a date that may be written in any way."""
     if _ZERO_YEAR.search(text):
         return None
     for read in (datetime.fromisoformat, parsedate_to_datetime) if text[:4].isdigit() else (parsedate_to_datetime,):

@@ -5,51 +5,59 @@ It reads what it is sure of and leaves everything else (None) to the lenient rea
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
+from xml.parsers.expat import errors
 
 from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, Document
+from tidings.crawl.legible import decoded, mended
 from tidings.crawl.raw import Raw, cleaned, one_line, web_link
 
-_ATOM, _RDF, _RSS1 = (
-    "{http://www.w3.org/2005/Atom}",
-    "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}",
-    "{http://purl.org/rss/1.0/}",
-)
+_ATOM, _RDF = "{http://www.w3.org/2005/Atom}", "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
+_RSS = ("", "{http://backend.userland.com/rss2}", "{http://backend.userland.com/RSS2}")
+_RSS1 = ("{http://purl.org/rss/1.0/}", "{http://my.netscape.com/rdf/simple/0.9/}")
 _DC, _CONTENT = "{http://purl.org/dc/elements/1.1/}", "{http://purl.org/rss/1.0/modules/content/}"
 _DCTERMS, _SY = "{http://purl.org/dc/terms/}", "{http://purl.org/rss/1.0/modules/syndication/}"
 _MEDIA, _ITUNES = "{http://search.yahoo.com/mrss/}", "{http://www.itunes.com/dtds/podcast-1.0.dtd}"
 _XML = "{http://www.w3.org/XML/1998/namespace}"
 _PERIODS = {"hourly": 3_600.0, "daily": 86_400.0, "weekly": 604_800.0, "monthly": 2_592_000.0, "yearly": 31_536_000.0}
-_DECLARED = re.compile(rb"""^<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
-_NATIVE = {b"utf-8", b"utf8", b"us-ascii", b"ascii"}
+_MENDABLE = {errors.codes[name] for name in (errors.XML_ERROR_INVALID_TOKEN, errors.XML_ERROR_UNDEFINED_ENTITY)}
 
 
 def read(document: bytes, charset: str, url: str) -> Document | None:
     """The feed; None where another reader has to look at it."""
-    if not _is_plain(document, charset):
+    text = decoded(document, charset)
+    root = None if text is None or _has_dtd(text) else _root(text)
+    if root is None:
         return None
+    for ns in _RSS:
+        if root.tag == f"{ns}rss" and (channel := root.find(f"{ns}channel")) is not None:
+            return _rss(channel, list(channel.iter(f"{ns}item")), ns, url)
+    for ns in _RSS1:
+        if root.tag == f"{_RDF}RDF" and (channel := root.find(f"{ns}channel")) is not None:
+            return _rss(channel, root.findall(f"{ns}item"), ns, url)
+    return _atom(root, url) if root.tag == f"{_ATOM}feed" else None
+
+
+def _has_dtd(text: str) -> bool:
+    """A DTD could declare entities."""
+    return "<!ENTITY" in text or "<!DOCTYPE" in text
+
+
+def _root(text: str) -> Element | None:
+    """What expat makes of it; if only ampersands are wrong, of it with these mended."""
     try:
-        root = ElementTree.fromstring(document)
+        return ElementTree.fromstring(text)
+    except ValueError:
+        return None
+    except ElementTree.ParseError as error:
+        if error.code not in _MENDABLE:
+            return None
+    try:
+        return ElementTree.fromstring(mended(text))
     except (ElementTree.ParseError, ValueError):
         return None
-    if root.tag == "rss" and (channel := root.find("channel")) is not None:
-        return _rss(channel, list(channel.iter("item")), "", url)
-    if root.tag == f"{_RDF}RDF" and (channel := root.find(f"{_RSS1}channel")) is not None:
-        return _rss(channel, root.findall(f"{_RSS1}item"), _RSS1, url)
-    if root.tag == f"{_ATOM}feed":
-        return _atom(root, url)
-    return None
-
-
-def _is_plain(document: bytes, charset: str) -> bool:
-    """UTF-8 by all accounts, and without a DTD that could declare entities."""
-    declared = _DECLARED.match(document)
-    told = {found.lower() for found in (declared[1] if declared else b"", charset.encode()) if found}
-    is_utf8 = told <= _NATIVE and document[:1] == b"<" and b"\x00" not in document[:4]
-    return is_utf8 and b"<!ENTITY" not in document and b"<!DOCTYPE" not in document
 
 
 def _text(element: Element | None) -> str:
