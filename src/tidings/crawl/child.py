@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import fields
 from operator import attrgetter
 from pathlib import Path
 from time import monotonic
@@ -122,8 +122,8 @@ def _document(answer: dict[str, Any]) -> Document:
     if "reason" in answer:
         raise NotAFeed(answer["reason"], tuple(answer["feeds"]))
     title, site, listed, ttl_s, lang = answer["document"]
-    articles = (replace(Article(*told), tags=tuple(told[-1])) for told in listed)
-    return Document(title, site, tuple(articles), ttl_s, lang)
+    articles = tuple([Article(*told[:-1], tuple(told[-1])) for told in listed])
+    return Document(title, site, articles, ttl_s, lang)
 
 
 # the child's side

@@ -52,12 +52,16 @@ _SAFE = "%/:?#[]@!$&'()*+,;=~"
 
 def clean_text(text: str, longest: int | None = None) -> str:
     """Plain text without what nobody can see and no document may hold; cut to `longest` characters, the last a “…”."""
-    if longest is not None and len(text) > longest:
-        text = text[: longest - 1] + "…"
+    text = text if longest is None else cut(text, longest)
     if text.isprintable() or _is_harmless(text := text.replace("\r\n", "\n").replace("\r", "\n")):
         return text  # one quick look is all that most texts need
     text = _CONTROLS.sub(" ", _NEW_LINES.sub("\n", text))
     return _DIRECTIONS.sub("", _NO_CHARACTERS.sub("\ufffd", text))
+
+
+def cut(text: str, longest: int) -> str:
+    """So many characters of it; if there were more, the last is a “…”."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _is_harmless(text: str) -> bool:
@@ -69,18 +73,21 @@ def _is_harmless(text: str) -> bool:
 
 
 def _bounded(document: str) -> str:
-    pieces = clean_text(document[:MAX_HTML]).split("<", MAX_TAGS + 1)
-    return "<".join(pieces[: MAX_TAGS + 1])
+    cleaned = clean_text(document[:MAX_HTML])
+    if cleaned.count("<") <= MAX_TAGS:
+        return cleaned
+    return "<".join(cleaned.split("<", MAX_TAGS + 1)[: MAX_TAGS + 1])
 
 
 def text_of_html(document: str) -> str:
     """The text a reader of the HTML sees, a line a block; entities are decoded, so the result is no HTML."""
-    bare = _CLEANER.clean(_bounded(document))
-    text = clean_text(html.unescape(_TAG.sub("\n", bare))).replace("\t", " ").replace("\xa0", " ")
+    text = _TAG.sub("\n", _CLEANER.clean(_bounded(document)))
+    if "&" in text:  # else it is as clean as the document was
+        text = clean_text(html.unescape(text))
+    text = text.replace("\t", " ").replace("\xa0", " ")
     while "  " in text:
         text = text.replace("  ", " ")
-    lines = (line.strip(" ") for line in text.split("\n"))
-    return "\n".join(line for line in lines if line).strip()
+    return "\n".join([line for line in [line.strip(" ") for line in text.split("\n")] if line]).strip()
 
 
 def clean_link(link: str) -> str | None:
