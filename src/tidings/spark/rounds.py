@@ -80,6 +80,8 @@ class Rounds:
     def _round(self, chosen: list[DueFeed]) -> None:
         start = time.monotonic()
         outcomes = self._visit(chosen, self._store.known_articles([one.id for one in chosen]))
+        if not outcomes:  # it was given up: we are to stop
+            return
         asked = {one.id: one.url for one in chosen}
         for one in outcomes:
             self._hosts.asked(asked[one.visited.feed], time.time(), one.wait_s)
