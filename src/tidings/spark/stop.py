@@ -26,6 +26,10 @@ def stopped_afterwards(spark: SparkSession) -> Iterator[None]:
     """
     # Spark's own handler calls the JVM from within the call that is interrupted, which ends in a page of traceback.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # So does the server of its accumulators when the JVM goes first; who waits for the JVM tells what is to be told.
+    server = spark.sparkContext._accumulatorServer
+    if server is not None:
+        server.handle_error = lambda request, address: None
     try:
         yield
     finally:

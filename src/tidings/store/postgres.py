@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -23,25 +24,35 @@ WORDS = {"key": "BIGINT PRIMARY KEY", "clustered": "", "exact": ' COLLATE "C"'}
 _WRITE_LOCK = 0x71D1  # the first half of our advisory locks; the second is the schema
 _HELD: dict[Held, int] = {"stream": 0x71D2, "crawler": 0x71D3, "sender": 0x71D4}
 _HERE = "hashtext(current_schema())"
-_CONNECT_S = 10
+_CONNECT_S, _RECONNECT_S = 10, 2
+_REST_S = 1.0  # between attempts to reach a server that is away
+_NOTICED: dict[str, Any] = {  # a server that is cut off without a word is given up after half a minute
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
 _FULL = (errors.DiskFull, errors.OutOfMemory)
 
 
 class PostgresDatabase:
-    """One connection to a server."""
+    """One connection to a server, made anew when it was lost.
+
+    Not within a transaction, which is lost with it, nor while a right is held (`hold`): that may be another's now.
+    """
 
     def __init__(self, url: str) -> None:
         self._lock = threading.RLock()
         self._known_oids: dict[str, dict[str, int]] = {}
         self._repeating: set[str] = set()  # tables that rows came to lately which they had already
+        self._url, self._rest_until = url, 0.0
+        self._bound = 0  # transactions and rights that would be lost with the connection
         try:
             known = conninfo_to_dict(url)
             self._where = f"PostgreSQL database {known.get('dbname', '')} on {known.get('host', 'this machine')}"
-            options: dict[str, Any] = {"application_name": f"tidings {myself()}"[:63], "autocommit": True}
-            self._connection = psycopg.connect(url, connect_timeout=_CONNECT_S, **options)
-            self._connection.adapters.register_dumper(np.ndarray, WholesDumper)
+            self._connection = _connected(url, _CONNECT_S)
         except psycopg.Error as error:
-            raise StoreError(f"PostgreSQL cannot be reached: {_first_line(error)}.") from error
+            raise _unreachable(error) from error
         try:
             self._migrate()
         except BaseException:
@@ -60,11 +71,42 @@ class PostgresDatabase:
 
     def rows(self, sql: str, *parameters: Any) -> list[Row]:
         with self._lock, self._told():
+            self._renew()
+            try:
+                return self._execute(sql, parameters).fetchall()
+            except psycopg.OperationalError:  # a server that came back tells so only when it is asked
+                if not self._is_renewable() or not sql.startswith("SELECT"):
+                    raise
+            self._renew()
             return self._execute(sql, parameters).fetchall()
 
     def run(self, sql: str, *parameters: Any) -> int:
         with self._lock, self._told():
+            self._renew()
             return self._execute(sql, parameters).rowcount
+
+    def _is_renewable(self) -> bool:
+        return self._connection.closed and not self._bound
+
+    def _renew(self) -> None:
+        """Make a connection that was lost anew, where nothing is lost by it; not again and again while there is none."""
+        if not self._is_renewable():
+            return
+        if monotonic() < self._rest_until:
+            raise StoreError(f"The {self._where} cannot be reached.")
+        try:
+            self._connection = _connected(self._url, _RECONNECT_S)
+        except psycopg.Error as error:
+            self._rest_until = monotonic() + _REST_S
+            raise _unreachable(error) from error
+
+    @contextmanager
+    def _binding(self) -> Iterator[None]:
+        self._bound += 1
+        try:
+            yield
+        finally:
+            self._bound -= 1
 
     def _execute(self, sql: str, parameters: tuple[Any, ...]) -> psycopg.Cursor[Row]:
         return self._connection.execute(sql.replace("?", "%s"), parameters or None)
@@ -72,9 +114,22 @@ class PostgresDatabase:
     @contextmanager
     def write(self) -> Iterator[None]:
         """Writers queue at one lock: log positions and cursors become visible in the order in which they were given."""
-        with self._lock, self._told(), self._connection.transaction():
-            self._execute(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK}, {_HERE})", ())
-            yield
+        with self._lock, self._told(), ExitStack() as stack:
+            self._renew()
+            try:
+                self._begin(stack)
+            except psycopg.OperationalError:
+                if not self._is_renewable():
+                    raise
+                stack.pop_all()  # nothing was written, and there is nobody to undo it
+                self._renew()
+                self._begin(stack)
+            with self._binding():
+                yield
+
+    def _begin(self, stack: ExitStack) -> None:
+        stack.enter_context(self._connection.transaction())
+        self._execute(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK}, {_HERE})", ())
 
     def append(self, table: str, columns: pa.Table, fixed: dict[str, Any]) -> int:
         """COPY into the table; where a row is there already, beside it first, then INSERT … SELECT leaves that out."""
@@ -135,7 +190,8 @@ class PostgresDatabase:
         if not self.rows(f"SELECT pg_try_advisory_lock({lock}, {_HERE})")[0][0]:
             raise busy(what, self._where, self._holder(lock))
         try:
-            yield
+            with self._binding():
+                yield
         finally:
             if not self._connection.closed:
                 self.rows(f"SELECT pg_advisory_unlock({lock}, {_HERE})")
@@ -169,6 +225,17 @@ class PostgresDatabase:
             raise StoreDamaged(self._where, f"the server says it is damaged ({_first_line(error)})") from error
         except psycopg.Error as error:
             raise StoreError(f"The {self._where} failed: {_first_line(error)}.") from error
+
+
+def _connected(url: str, seconds: int) -> psycopg.Connection[Row]:
+    named = f"tidings {myself()}"[:63]
+    made = psycopg.connect(url, connect_timeout=seconds, application_name=named, autocommit=True, **_NOTICED)
+    made.adapters.register_dumper(np.ndarray, WholesDumper)
+    return made
+
+
+def _unreachable(error: psycopg.Error) -> StoreError:
+    return StoreError(f"PostgreSQL cannot be reached: {_first_line(error)}.")
 
 
 def _first_line(error: psycopg.Error) -> str:
