@@ -68,7 +68,11 @@ def test_a_webhook_is_made_listed_and_removed(capsys, subscription):
 
 @pytest.mark.parametrize(
     ("arguments", "why"),
-    [(("add", "99", "https://example.org/"), "99"), (("add", "1", "ftp://example.org/"), "address"), (("remove", "x"), "x")],
+    [
+        (("add", "99", "https://example.org/"), "99"),
+        (("add", "1", "ftp://example.org/"), "address"),
+        (("remove", "x"), "x"),
+    ],
 )
 def test_what_is_not_there_or_no_address_is_refused(capsys, subscription, arguments, why):
     assert why in refused(capsys, *arguments)

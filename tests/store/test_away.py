@@ -48,20 +48,25 @@ def test_a_restart_between_two_questions_is_not_noticed(server):
 
 
 def test_a_transaction_is_not_continued_on_another_connection(server):
-    with open_store(server.url) as store:
-        with pytest.raises(StoreError), store.database.write():
+    def both_halves():
+        with store.database.write():
             store.database.run("CREATE TABLE half (a BIGINT)")
             server.stop()
             server.start()
             store.database.run("CREATE TABLE other_half (a BIGINT)")
+
+    with open_store(server.url) as store:
+        with pytest.raises(StoreError):
+            both_halves()
         assert store.database.rows("SELECT to_regclass('half'), to_regclass('other_half')") == [(None, None)]
 
 
 def test_a_right_is_lost_with_the_connection_and_not_taken_for_granted(server):
-    with open_store(server.url) as store, pytest.raises(StoreError), store.hold_crawler():
+    with open_store(server.url) as store, store.hold_crawler():
         server.stop()
         server.start()
-        store.last_number()
+        with pytest.raises(StoreError):
+            store.last_number()
 
 
 def test_the_api_refuses_meanwhile_and_goes_on(server, tmp_path):

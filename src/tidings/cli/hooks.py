@@ -112,7 +112,7 @@ def remove(hook: _Hook, state: StateOption = DEFAULT_STATE, work: WorkOption = N
 
 
 @app.command("test", help=TEST_HELP)
-def test(
+def try_out_hook(
     hook: _Hook,
     allow: AllowOption = None,
     as_json: _Json = False,
@@ -145,4 +145,6 @@ def _line(hook: Webhook) -> str:
     sent = f"{hook.matches:,} matches in {hook.messages:,} messages"
     last = "never" if hook.delivered_at is None else moment(round(hook.delivered_at * 1e6))
     trouble = f"  {one_line(hook.error, 60)}" if hook.error else ""
-    return f"{hook.name}  {hook.subscription:>6}  {hook.state:8}  {one_line(hook.url, 60)}  {sent}, last {last}{trouble}"
+    return (
+        f"{hook.name}  {hook.subscription:>6}  {hook.state:8}  {one_line(hook.url, 60)}  {sent}, last {last}{trouble}"
+    )

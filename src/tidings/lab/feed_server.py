@@ -74,7 +74,11 @@ def _answers(document: bytes) -> tuple[bytes, bytes, bytes]:
     body = gzip.compress(document, 6)
     head = b"Content-Encoding: gzip\r\nContent-Type: text/xml\r\nContent-Length: %d\r\n" % len(body)
     told = b"ETag: " + etag + b"\r\n"
-    return etag, b"HTTP/1.1 200 OK\r\n" + told + head + b"\r\n" + body, b"HTTP/1.1 304 Not Modified\r\n" + told + b"\r\n"
+    return (
+        etag,
+        b"HTTP/1.1 200 OK\r\n" + told + head + b"\r\n" + body,
+        b"HTTP/1.1 304 Not Modified\r\n" + told + b"\r\n",
+    )
 
 
 def host(number: int) -> str:

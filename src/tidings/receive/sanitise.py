@@ -33,14 +33,10 @@ _BLOCKS = frozenset(
 )
 _DROPPED_WHOLE = frozenset({"script", "style", "template", "noscript", "iframe", "object", "svg", "math", "title"})
 _TAG = re.compile(r"</?[a-z][a-z0-9]*>")
-_CLEANER = nh3.Cleaner(
-    tags=set(_BLOCKS), clean_content_tags=set(_DROPPED_WHOLE), attributes={}, link_rel=None
-)
+_CLEANER = nh3.Cleaner(tags=set(_BLOCKS), clean_content_tags=set(_DROPPED_WHOLE), attributes={}, link_rel=None)
 
 _PART = r"[A-Za-z0-9%/:@!$&'()*+,;=~_.\[\]-]"
-PLAIN_LINK = (
-    rf"https?://[a-z0-9.-]+(:[1-9][0-9]{{0,3}})?/{_PART}*(\?[A-Za-z0-9%/:?@!$&'()*+,;=~_.\[\]-]+)?(#{_PART}+)?"
-)
+PLAIN_LINK = rf"https?://[a-z0-9.-]+(:[1-9][0-9]{{0,3}})?/{_PART}*(\?[A-Za-z0-9%/:?@!$&'()*+,;=~_.\[\]-]+)?(#{_PART}+)?"
 """A link that is clean already, as most are."""
 _PLAIN_LINK = re.compile(PLAIN_LINK)
 _WEB = frozenset({"http", "https"})
@@ -82,8 +78,10 @@ def _bounded(document: str) -> str:
 def text_of_html(document: str) -> str:
     """The text a reader of the HTML sees, a line a block; entities are decoded, so the result is no HTML."""
     text = _TAG.sub("\n", _CLEANER.clean(_bounded(document)))
-    if "&" in text:  # else it is as clean as the document was
-        text = clean_text(html.unescape(text))
+    if "&" in text:
+        text = html.unescape(text)
+    if "&" in document:  # else there is nothing in it that was not in the document, which was cleaned
+        text = clean_text(text)
     text = text.replace("\t", " ").replace("\xa0", " ")
     while "  " in text:
         text = text.replace("  ", " ")

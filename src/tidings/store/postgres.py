@@ -89,7 +89,7 @@ class PostgresDatabase:
         return self._connection.closed and not self._bound
 
     def _renew(self) -> None:
-        """Make a connection that was lost anew, where nothing is lost by it; not again and again while there is none."""
+        """Make a lost connection anew, where nothing is lost by it; not again and again while there is no server."""
         if not self._is_renewable():
             return
         if monotonic() < self._rest_until:
