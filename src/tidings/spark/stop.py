@@ -29,7 +29,7 @@ def stopped_afterwards(spark: SparkSession) -> Iterator[None]:
     # So does the server of its accumulators when the JVM goes first; who waits for the JVM tells what is to be told.
     server = spark.sparkContext._accumulatorServer
     if server is not None:
-        server.handle_error = lambda request, address: None
+        server.handle_error = lambda request, client_address: None  # type: ignore[method-assign]
     try:
         yield
     finally:
