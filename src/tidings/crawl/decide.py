@@ -43,7 +43,9 @@ class Memory:
     @classmethod
     def from_json(cls, text: str) -> Memory:
         found: dict[str, Any] = json.loads(text)
-        return cls(**{**found, "rhythm": Rhythm(**found.get("rhythm", {}))})
+        told = found.get("rhythm", {})
+        rhythm = Rhythm(**{"updates": told.get("articles", 0.0), **told})  # which were not counted once
+        return cls(**{**found, "rhythm": rhythm})
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
