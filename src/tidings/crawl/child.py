@@ -152,7 +152,7 @@ def _document(answer: dict[str, Any]) -> Document:
     if "reason" in answer:
         raise NotAFeed(answer["reason"], tuple(answer["feeds"]))
     title, site, listed, ttl_s, lang = answer["document"]
-    articles = tuple([Article(*told, tags=tuple(tags)) for *told, tags in listed])
+    articles = tuple([Article(*[*told, tuple(tags)]) for *told, tags in listed])
     return Document(title, site, articles, ttl_s, lang)
 
 

@@ -48,11 +48,13 @@ def run_crawl(request: CrawlRequest, say: Say) -> Tally:
         crawlers = request.crawlers or spark.sparkContext.defaultParallelism
 
         def visit(feeds: Sequence[DueFeed], known: Mapping[int, str]) -> list[Outcome]:
+            outcomes: list[Outcome] = []  # so it stays where the visits are given up: they are due still
             with forgiven_when(stop, Exception):
                 if request.latencies is not None:
-                    return crawl_near(spark, feeds, known, request.manners, crawlers, request.latencies)
-                return crawl_round(spark, feeds, known, request.manners, crawlers)
-            return []  # they are due still
+                    outcomes = crawl_near(spark, feeds, known, request.manners, crawlers, request.latencies)
+                else:
+                    outcomes = crawl_round(spark, feeds, known, request.manners, crawlers)
+            return outcomes
 
         return Rounds(store, request.inbox, request.manners.politeness, visit, say).run(stop, request.once)
 
