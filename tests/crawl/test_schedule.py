@@ -189,7 +189,7 @@ def test_conditions_are_not_sent_to_an_address_that_did_not_give_them():
 
 
 def test_a_hundred_articles_at_once_are_one_update():
-    """A site that puts its archive into its feed is no busier for it; the window is watched by articles all the same."""
+    """A site that puts its archive into its feed is no busier for it; the window is watched by articles still."""
     calm = observed(steady(1), 1, HOUR_S, PACE)
     flooded = observed(steady(1), 100, HOUR_S, PACE)
     assert interval_s(flooded, PACE) == interval_s(calm, PACE)

@@ -84,7 +84,7 @@ def test_a_feed_somebody_follows_already_looks_new_to_the_next(service, ann, bob
     assert [feed["id"] for feed in ann.get("/api/feeds").json()["feeds"]] == [mine["id"]]
 
 
-@pytest.mark.parametrize("examples", [6, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.parametrize("examples", [6, pytest.param(100, marks=[pytest.mark.long, pytest.mark.timeout(1_800)])])
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_no_request_that_the_description_allows_or_forbids_makes_the_server_fail(tmp_path, mode, examples):
     with opened(tmp_path) as service:
