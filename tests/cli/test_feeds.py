@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 
 import pytest
 from tests.cli.runs import several
+
+from tidings.cli.main import run
+from tidings.crawl.latency import read_latencies
+from tidings.store import open_store
 
 OPML = """<opml version="2.0"><body><outline text="A" xmlUrl="https://a.example/feed"/>
 <outline text="Bad" xmlUrl="gopher://b.example/"/></body></opml>"""
@@ -75,3 +80,20 @@ def test_lists_go_in_and_out(told):
 )
 def test_what_cannot_be_is_refused_in_one_sentence(told, command, reason):
     assert (told[command].code, reason in " ".join(told[command].err.split())) == (2, True), told[command].err
+
+
+def test_how_far_hosts_are_is_measured_and_other_sites_are_kept(tmp_path, capsys):
+    file = tmp_path / "latencies.csv"
+    file.write_text("site,host,ms\nmoon,a.example,1300.000\nhere,gone.example,1.000\n")
+    with socket.create_server(("127.0.0.1", 0)) as server, open_store(tmp_path) as store:
+        host = f"127.0.0.1:{server.getsockname()[1]}"
+        for path in "ab":
+            store.add_feed(f"http://{host}/{path}")
+        told = ["feeds", "measure", "--state", str(tmp_path), "--json"]
+        assert run([*told, "--out", str(file), "--allow", "loopback"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert run(told) == 0
+        refused = json.loads(capsys.readouterr().out)
+    assert (found["hosts"], found["measured"], 0 < found["ms"][host] < 1_000) == (1, 1, True)
+    assert set(read_latencies(file).ms) == {("moon", "a.example"), ("here", host)}
+    assert (refused["hosts"], refused["measured"]) == (1, 0)  # it is not ours to probe what leads inside

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidings.crawl.article import Article
-from tidings.crawl.identity import MAX_KNOWN, news, packed, same_link, unpacked
+from tidings.crawl.identity import MAX_KNOWN, any_same_link, news, packed, same_link, unpacked
 
 SITE = "https://site.example/"
 NOW = 1_790_000_000.0
@@ -139,3 +139,9 @@ def test_every_article_is_told_exactly_once_whatever_moves(documents, when, move
         expected.append([f"Title {n}" for n in numbers if n not in seen])
         seen |= set(numbers)
     assert [new for new, _ in told(*shown)] == expected
+
+
+@settings(deadline=None)
+@given(st.from_regex(r"https?://(www\.)?[A-Za-z0-9.-]{1,12}(/[A-Za-z0-9%/:@!$&'()*+,;=~_.-]{0,20})?", fullmatch=True))
+def test_a_plain_link_is_known_by_what_any_link_is_known_by(link):
+    assert same_link(link) == any_same_link(link)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,9 @@ from hypothesis import strategies as st
 from tidings.crawl.latency import Latencies, measure_connects, open_and_close, read_latencies, write_latencies
 from tidings.crawl.locality import assign, share_out
 from tidings.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+PLACES = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 
 
 def test_feeds_by_hand() -> None:
@@ -129,7 +133,7 @@ def test_connects_are_measured_and_the_fastest_attempt_counts() -> None:
             raise ConnectionRefusedError
         await asyncio.sleep(next(waits[host]))
 
-    hosts = [("near", 80), ("far", 80), ("dead", 80)]
+    hosts = {name: (name, 80) for name in ("near", "far", "dead")}
     found = asyncio.run(measure_connects("here", hosts, connect)).ms
     assert set(found) == {("here", "near"), ("here", "far")}
     assert found["here", "near"] < 20 < 55 < found["here", "far"]
@@ -139,52 +143,21 @@ def test_a_plain_connection_reaches_a_listening_server() -> None:
     async def both() -> Latencies:
         server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
         async with server:
-            return await measure_connects("here", [server.sockets[0].getsockname()], open_and_close)
+            return await measure_connects("here", {"a": server.sockets[0].getsockname()}, open_and_close)
 
-    assert 0 < asyncio.run(both()).ms["here", "127.0.0.1"] < 1_000
-
-
-NAMESPACES = """
-set -e
-ip link set lo up
-ip link add outside type veth peer name inside
-unshare -n sleep 60 & other=$!
-trap 'kill $other' EXIT
-sleep 0.2
-ip link set inside netns $other
-ip address add 10.9.0.1/24 dev outside
-ip link set outside up
-nsenter -t $other -n ip address add 10.9.0.2/24 dev inside
-nsenter -t $other -n ip address add 10.9.0.3/24 dev inside
-nsenter -t $other -n ip link set inside up
-tc qdisc add dev outside root handle 1: prio bands 3 priomap 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2
-tc qdisc add dev outside parent 1:1 netem delay 20ms
-tc qdisc add dev outside parent 1:2 netem delay 80ms
-tc filter add dev outside parent 1: protocol ip u32 match ip dst 10.9.0.2 flowid 1:1
-tc filter add dev outside parent 1: protocol ip u32 match ip dst 10.9.0.3 flowid 1:2
-nsenter -t $other -n "$1" -m http.server 8000 >/dev/null 2>&1 & server=$!
-trap 'kill $server $other' EXIT
-sleep 1
-"$1" -c "$2"
-"""
-MEASURE = """
-import asyncio
-from tidings.crawl.latency import measure_connects, open_and_close
-hosts = [("10.9.0.2", 8000), ("10.9.0.3", 8000)]
-for (site, host), ms in asyncio.run(measure_connects("here", hosts, open_and_close)).ms.items():
-    print(host, ms)
-"""
+    assert 0 < asyncio.run(both()).ms["here", "a"] < 1_000
 
 
 def test_delays_between_network_namespaces_are_measured() -> None:
-    if not all(map(shutil.which, ("unshare", "nsenter", "ip", "tc"))):
-        pytest.skip("unshare, nsenter, ip and tc are needed to make network namespaces with delays")
-    trial = "ip link add a type veth peer name b && tc qdisc add dev a root netem delay 1ms"
-    tried = subprocess.run(["unshare", "-rn", "sh", "-c", trial], capture_output=True, text=True, check=False)
-    if tried.returncode:
-        pytest.skip(f"delays between network namespaces cannot be made here: {tried.stderr.strip()}")
-    command = ["unshare", "-rn", "bash", "-c", NAMESPACES, "bash", sys.executable, MEASURE]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    """Real packets between two namespaces, held back on their way: see `delayed_network`."""
+    if shutil.which("unshare", path=PLACES) is None or shutil.which("ip", path=PLACES) is None:
+        pytest.skip("unshare and ip are needed to make network namespaces")
+    command = ["unshare", "-rn", sys.executable, "-m", "tests.crawl.delayed_network"]
+    known = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    environment = {**os.environ, "PATH": PLACES, "PYTHONPATH": known}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
+    if done.returncode:
+        pytest.skip(f"delays between network namespaces cannot be made here: {done.stderr.strip()[-200:]}")
     found = {line.split()[0]: float(line.split()[1]) for line in done.stdout.splitlines()}
     assert 20 <= found["10.9.0.2"] < 60
     assert 80 <= found["10.9.0.3"] < 160

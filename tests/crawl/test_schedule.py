@@ -20,7 +20,7 @@ PACE, HOUR_S, BEGIN = Pace(), 3_600.0, 1_790_000_000.0
 
 
 def steady(a_day: float) -> Rhythm:
-    return Rhythm(articles=a_day * 1_000, over_s=1_000 * DAY_S)
+    return Rhythm(articles=a_day * 1_000, over_s=1_000 * DAY_S, updates=a_day * 1_000)
 
 
 def test_the_interval_is_that_of_least_cost():
@@ -71,7 +71,7 @@ def test_a_feed_that_wakes_up_is_asked_more_often_within_days_and_less_when_it_s
         intervals.append(interval_s(rhythm, PACE))
     assert intervals[29] > 4 * HOUR_S
     assert intervals[35] < HOUR_S
-    assert intervals[59] < 900
+    assert intervals[59] < 1_200  # two articles an hour, looked for once an hour, are one update
     assert intervals[89] > 1_000
 
 
@@ -186,3 +186,19 @@ def test_a_feed_that_is_down_for_a_month_is_asked_about_daily_and_comes_back():
 def test_conditions_are_not_sent_to_an_address_that_did_not_give_them():
     asked = Asked(1, "https://a.example/f", Memory(etag='"1"', told_by="https://b.example/f"))
     assert conditions(asked) == {}
+
+
+def test_a_hundred_articles_at_once_are_one_update():
+    """A site that puts its archive into its feed is no busier for it; the window is watched by articles still."""
+    calm = observed(steady(1), 1, HOUR_S, PACE)
+    flooded = observed(steady(1), 100, HOUR_S, PACE)
+    assert interval_s(flooded, PACE) == interval_s(calm, PACE)
+    assert flooded.rate > calm.rate
+    archive = first_seen([BEGIN - DAY_S] * 300 + [BEGIN - 20 * DAY_S], BEGIN)
+    assert (archive.articles, archive.updates) == (301, 2)
+
+
+def test_a_memory_from_before_updates_were_counted_goes_by_its_articles():
+    told = Memory.from_json('{"rhythm": {"articles": 5.0, "over_s": 100.0}}')
+    assert told.rhythm.updates == 5.0
+    assert Memory.from_json(told.to_json()) == told

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import html
+import re
 import unicodedata
 from urllib.parse import urlsplit
 
+import nh3
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidings.receive.clean import clean
-from tidings.receive.sanitise import MAX_HTML, clean_link, clean_text, text_of_html
+from tidings.receive.sanitise import (
+    _BLOCKS,
+    _DROPPED_WHOLE,
+    MAX_HTML,
+    MAX_LINK,
+    PLAIN_LINK,
+    clean_link,
+    clean_text,
+    spelt_link,
+    text_of_html,
+)
 
 DIRECTIONS = [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))]
 PIECES = st.sampled_from(
@@ -85,6 +98,29 @@ def test_the_text_of_html_is_what_its_reader_sees(document, expected):
 def test_the_text_of_html_is_clean_text(document):
     text = text_of_html(document)
     assert clean_text(text) == text == text.strip()
+
+
+@settings(deadline=None)
+@given(
+    ANYTHING
+    | st.lists(st.sampled_from(["<p>", "</p>", "<br>", " ", "\t", "\n", "&nbsp;", "a", "é", "&amp;", "&#1;"])).map(
+        "".join
+    )
+)
+def test_the_text_of_html_is_what_its_definition_says(document):
+    """The tags a browser ends lines at, entities decoded, runs of blanks one blank, and no empty lines."""
+    bare = nh3.clean(
+        clean_text(document), tags=set(_BLOCKS), clean_content_tags=set(_DROPPED_WHOLE), attributes={}, link_rel=None
+    )
+    text = clean_text(html.unescape(re.sub(r"</?[a-z][a-z0-9]*>", "\n", bare)))
+    expected = re.sub(r" ?\n[ \n]*", "\n", re.sub(r"[ \t\xa0]+", " ", text)).strip()
+    assert text_of_html(document) == expected
+
+
+@settings(deadline=None)
+@given(st.from_regex(PLAIN_LINK, fullmatch=True))
+def test_a_link_that_looks_clean_is_clean(link):
+    assert spelt_link(link) == (link if len(link) <= MAX_LINK else None)
 
 
 @pytest.mark.parametrize(

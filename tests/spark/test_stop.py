@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
-from tidings.spark.stop import cancelled_when, ended_by_signals
+from tidings.spark.stop import JVM_GONE, cancelled_when, ended_by_signals, forgiven_when
+from tidings.store import open_store
 
 
 def slowly(batches):
@@ -41,3 +47,26 @@ def test_before_anything_has_begun_signals_end_the_program_well(number):
         signal.raise_signal(number)
     assert end.value.code == 0
     assert signal.getsignal(number) is before
+
+
+def test_what_fails_as_all_are_asked_to_stop_is_no_error():
+    stop = threading.Event()
+    with pytest.raises(ConnectionError), forgiven_when(stop, *JVM_GONE):
+        raise ConnectionResetError
+    threading.Timer(0.2, stop.set).start()  # the JVM has heard of it before us
+    with forgiven_when(stop, *JVM_GONE):
+        raise Py4JNetworkError
+    with pytest.raises(ValueError, match="a real one"), forgiven_when(stop, *JVM_GONE):
+        raise ValueError("a real one")
+
+
+def test_a_crawl_ends_well_when_its_whole_group_is_told_to(tmp_path):
+    """As systemd and shells do it: the JVM and its workers get the SIGTERM too."""
+    with socket.create_server(("127.0.0.1", 0)) as silent, open_store(tmp_path) as store:
+        store.add_feed(f"http://127.0.0.1:{silent.getsockname()[1]}/")
+        command = [sys.executable, "-m", "tidings.cli.main", "crawl", "--state", str(tmp_path), "--allow", "loopback"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as crawl:
+            silent.accept()  # so a visit is under way
+            os.killpg(crawl.pid, signal.SIGTERM)
+            _, said = crawl.communicate(timeout=120)
+        assert (crawl.returncode, "Traceback" in said, "stopped: 0 visits" in said) == (0, False, True), said

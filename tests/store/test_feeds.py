@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tidings.errors import InputError, StoreBusy, UnknownFeed
@@ -63,8 +65,8 @@ def test_what_a_visit_found_is_stored_at_once_and_goes_out_once(store):
     assert store.known_articles([feed, 99]) == {feed: "[1, 2]"}
     assert store.due_feeds(9.0, 9)[0].visit == '{"etag": 1}'
     first, second = store.outbox()
-    assert (first.number, len(first.posts), second.number) == (1, 2_000, 2)
-    assert second.posts == [{"id": "2000", "text": "crème\ufffdbrûlée"}]
+    assert (first.number, first.lines.count("\n"), second.number) == (1, 2_000, 2)
+    assert json.loads(second.lines) == {"id": "2000", "text": "crème\ufffdbrûlée"}
     store.sent(1)
     store.sent(2)
     store.visited([visit(feed, posts=posts[:1])])

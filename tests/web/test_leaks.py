@@ -98,7 +98,7 @@ def test_where_a_feed_moved_for_others_is_not_told_before_it_was_visited_for_one
     assert bob.get("/api/feeds").json()["feeds"][0]["url"] == "https://e.org/rss"
 
 
-@pytest.mark.parametrize("examples", [6, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.parametrize("examples", [6, pytest.param(100, marks=[pytest.mark.long, pytest.mark.timeout(1_800)])])
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_no_request_that_the_description_allows_or_forbids_makes_the_server_fail(tmp_path, mode, examples):
     with opened(tmp_path) as service:

@@ -26,20 +26,23 @@ def test_a_change_while_somebody_reads_is_not_missed():
     asyncio.run(run())
 
 
-def test_a_store_that_is_lost_for_long_is_told_and_a_hiccup_is_not():
-    async def run(failures):
-        left = [failures]
+def test_a_store_that_is_lost_is_told_once_and_so_is_its_return(caplog):
+    async def run():
+        lost = [True]
 
         def number():
-            left[0] -= 1
-            if left[0] >= 0:
+            if lost:
                 raise StoreError("gone")
             return 1
 
-        pulse = Pulse(number, 0.01, patience_s=0.2)
+        pulse = Pulse(number, 0.01)
         async with pulse.beating():
-            await asyncio.sleep(0.6)
-            return pulse.fails.is_set()
+            await asyncio.sleep(0.2)
+            assert (pulse.is_lost, pulse.beats) == (True, 0)
+            lost.clear()
+            await asyncio.wait_for(pulse.beyond(0, 60), 5)
+            assert not pulse.is_lost
 
-    assert not asyncio.run(run(3))
-    assert asyncio.run(run(10_000))
+    asyncio.run(run())
+    told = [record.getMessage() for record in caplog.records]
+    assert ["gone" in told[0], told[1:]] == [True, ["the store can be read again"]]

@@ -21,7 +21,7 @@ ARTICLES = """<?xml version="1.0"?><rss version="2.0"><channel><title>News</titl
 <description>x</description><item><title>A storm is coming</title><link>https://e.org/1</link><guid>1</guid>
 <description>&lt;p&gt;Take &lt;b&gt;care&lt;/b&gt; &lt;script&gt;alert(1)&lt;/script&gt;&lt;/p&gt;</description></item>
 <item><title>Sunshine</title><guid>2</guid></item></channel></rss>"""
-PATIENCE_S = 120
+PATIENCE_S = 280
 
 
 class Newspaper(BaseHTTPRequestHandler):
@@ -81,6 +81,7 @@ class Served:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)  # two starts of Spark, on a machine that may have much else to do
 def test_feeds_and_queries_become_a_service_that_survives_its_children_and_ends_when_told(tmp_path, newspaper):
     served = Served(tmp_path / "state")
     try:

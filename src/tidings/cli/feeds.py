@@ -1,4 +1,4 @@
-"""`tidings feeds add`, `list`, `remove`, `import` and `export`: which feeds are crawled, and how they are."""
+"""`tidings feeds add`, `list`, `remove`, `import`, `export`, `measure`: which feeds are crawled, and how they are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidings.cli.allow import AllowOption
 from tidings.cli.pipe import closable, one_line, safe_json, say
 from tidings.cli.state import DEFAULT_STATE, StateOption, WorkOption, state_at
 from tidings.cli.subscriptions import OwnerOption
@@ -27,6 +28,16 @@ tidings feeds add https://example.com/feed.xml
 tidings feeds add example.com/blog --title "The blog" --owner ann"""
 IMPORT_HELP = "Follow all feeds of an OPML file, as feed readers export it; - reads standard input."
 EXPORT_HELP = "Write the feeds as OPML, to a file or to standard output."
+MEASURE_HELP = """Measure how far the hosts of the feeds are from here: what connecting takes, the fastest of three.
+
+With --out the entries of other sites in the file stay, so that one file gathers them all. `tidings crawl --latencies
+FILE` then visits feeds from the nearest site that has room. Addresses that lead inside are not probed unless --allow
+names them."""
+MEASURE_EXAMPLES = """[bold]Examples[/]
+
+tidings feeds measure --site frankfurt --out latencies.csv [dim]# on a machine at each site[/]
+
+tidings crawl --latencies latencies.csv --master spark://…"""
 Whose = Annotated[str, typer.Option("--owner", metavar="NAME", help="Who follows them.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -152,3 +163,42 @@ def export(
         file.write_bytes(document)
     except OSError as error:
         raise OutputError(f"{file}: it cannot be written ({error.strerror}).") from None
+
+
+@app.command("measure", help=MEASURE_HELP, epilog=MEASURE_EXAMPLES)
+def measure(
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Where to (CSV).", show_default="standard output")
+    ] = None,
+    site: Annotated[
+        str, typer.Option("--site", metavar="NAME", envvar="TIDINGS_SITE", help="What to call this place.")
+    ] = "here",
+    allow: AllowOption = None,
+    as_json: JsonOption = False,
+    state: StateOption = DEFAULT_STATE,
+    work: WorkOption = None,
+) -> None:
+    """Connect to every host, some times; write down the fastest."""
+    import asyncio
+
+    from tidings.crawl.latency import Latencies, measure_feeds, print_latencies, read_latencies, write_latencies
+    from tidings.outgoing.addresses import Allowed
+
+    reached = Allowed.parse(allow or ())
+    before = read_latencies(out).ms if out is not None and out.exists() else {}
+    with state_at(state, work).open() as store:
+        urls = [feed.url for feed in store.feeds()]
+    found, hosts = asyncio.run(measure_feeds(site, urls, reached))
+    others = {key: ms for key, ms in before.items() if key[0] != site}
+    if out is None and not as_json:
+        print_latencies(found, sys.stdout)
+    elif out is not None:
+        try:
+            write_latencies(Latencies({**others, **found.ms}), out)
+        except OSError as error:
+            raise OutputError(f"{out}: it cannot be written ({error.strerror}).") from None
+    told = {"site": site, "hosts": hosts, "measured": len(found.ms)}
+    if as_json:
+        print(safe_json({**told, "ms": {host: round(ms, 3) for (_, host), ms in sorted(found.ms.items())}}))
+    else:
+        say(f"{len(found.ms):,} of {hosts:,} hosts answered to {site}; crawl from near with --latencies FILE")

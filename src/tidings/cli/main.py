@@ -80,7 +80,7 @@ app.command(name="subscriptions", help=subscriptions.HELP, epilog=subscriptions.
 app.command(name="matches", help=matches.HELP, epilog=matches.EXAMPLES)(matches.matches)
 app.command(name="serve", help=serve.HELP, epilog=serve.EXAMPLES)(serve.serve)
 app.add_typer(owners.app, name="owner")
-app.command(name="hooks", help=hooks.HELP, epilog=hooks.EXAMPLES)(hooks.hooks)
+app.add_typer(hooks.app, name="hooks")
 app.command(name="status", help=status.HELP, epilog=status.EXAMPLES)(status.status)
 
 

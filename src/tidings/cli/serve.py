@@ -19,7 +19,7 @@ from tidings.cli.allow import AllowOption
 from tidings.cli.pipe import say
 from tidings.cli.screen import printable, screen
 from tidings.cli.state import DEFAULT_STATE, State, StateOption, WorkOption, state_at
-from tidings.errors import InputError, StoreError
+from tidings.errors import InputError
 
 if TYPE_CHECKING:
     from socket import socket
@@ -181,7 +181,7 @@ def _allow_many_connections() -> None:
 
 
 async def _until_told(service: Service, listener: socket, children: list[Child]) -> None:
-    """Answer requests and keep the children going until SIGINT or SIGTERM; StoreError if the store is lost."""
+    """Answer requests and keep the children going until SIGINT or SIGTERM, also while the store is away."""
     from tidings.web.server import answering
     from tidings.web.supervise import keep_going
 
@@ -192,11 +192,5 @@ async def _until_told(service: Service, listener: socket, children: list[Child])
         for child in children:
             group.create_task(keep_going(child, stop, lambda line: say(printable(line))))
         async with answering(service, listener):
-            lost = asyncio.create_task(service.pulse.fails.wait())
-            told = asyncio.create_task(stop.wait())
-            await asyncio.wait({lost, told}, return_when=asyncio.FIRST_COMPLETED)
-            stop.set()
-            lost.cancel()
+            await stop.wait()
             say("ending")
-    if service.pulse.fails.is_set():
-        raise StoreError("The store can no longer be read; see that it is there, then start again.")

@@ -5,7 +5,9 @@ The child lives on for the next document. A document that is too much for it cos
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import resource
@@ -13,12 +15,10 @@ import select
 import struct
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterator
+from dataclasses import fields
 from operator import attrgetter
 from pathlib import Path
-from time import monotonic
 from typing import IO, Any
 
 from tidings.crawl.article import Article, Document, NotAFeed
@@ -26,53 +26,63 @@ from tidings.crawl.article import Article, Document, NotAFeed
 SECONDS = 5.0
 _MEMORY_BYTES = 1 << 30
 _LENGTH = struct.Struct("!I")
-_PIECE = 1 << 16
+_PIPE_BYTES = 1 << 20
+_LOADING_S = 60.0
 _ARTICLE = attrgetter(*(one.name for one in fields(Article)))
 
 
 class Parser:
-    """One child, made when first needed and again after it had to be killed. Threads may share it and take turns."""
+    """One child, made when first needed and again after it had to be killed. It reads one document at a time."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
-        self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
 
-    def parse(self, document: bytes, content_type: str, url: str) -> Document:
-        """As `parse.parse`, but whatever it does takes no longer than it may; NotAFeed also where it was killed."""
+    async def parse(self, document: bytes, content_type: str, url: str) -> Document:
+        """As `parse.parse`, but whatever it does takes no longer than it may; NotAFeed also where it was killed.
+
+        The event loop itself talks to the child: a thread would wait for the interpreter at every word.
+        """
         asked = json.dumps([content_type, url]).encode()
-        with self._lock:
-            child = self._running()
-            deadline = monotonic() + self._seconds
-            try:
-                _write(child.stdin, _framed(asked) + _framed(document), deadline)
-                answer = json.loads(_read(child.stdout, deadline))
-            except (OSError, EOFError, ValueError):
-                self._kill()
-                raise NotAFeed(f"reading it took more than {self._seconds:g} seconds or too much memory") from None
+        child = self._child if self._is_running() else await asyncio.to_thread(self._started)
+        assert child is not None
+        try:
+            async with asyncio.timeout(self._seconds):
+                await _write(_handle(child.stdin), _framed(asked) + _framed(document))
+                answer = json.loads(await _read(_handle(child.stdout)))
+        except (OSError, EOFError, ValueError):  # a timeout is an OSError
+            self.close()
+            raise NotAFeed(f"reading it took more than {self._seconds:g} seconds or too much memory") from None
+        except asyncio.CancelledError:  # nobody will hear its answer
+            self.close()
+            raise
         return _document(answer)
 
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self._child is None or self._child.poll() is not None:
-            self._kill()
-            source = str(Path(__file__).parents[2])  # where this very Tidings lies
-            known = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
-            self._child = subprocess.Popen(
-                [sys.executable, "-m", "tidings.crawl.child"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": known},
-                bufsize=0,
-                start_new_session=True,  # Ctrl-C is for whoever asks, who finishes the round
-            )
-            for pipe in (self._child.stdin, self._child.stdout):
-                assert pipe is not None
-                os.set_blocking(pipe.fileno(), False)
-            _read(self._child.stdout, monotonic() + 60.0)  # it says when it has loaded its modules
-        return self._child
+    def _is_running(self) -> bool:
+        return self._child is not None and self._child.poll() is None
 
-    def _kill(self) -> None:
+    def _started(self) -> subprocess.Popen[bytes]:
+        self.close()
+        source = str(Path(__file__).parents[2])  # where this very Tidings lies
+        known = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
+        self._child = child = subprocess.Popen(
+            [sys.executable, "-m", "tidings.crawl.child"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": known},
+            bufsize=0,
+            start_new_session=True,  # Ctrl-C is for whoever asks, who finishes the round
+        )
+        _until_loaded(_handle(child.stdout))
+        for pipe in (child.stdin, child.stdout):
+            os.set_blocking(_handle(pipe), False)
+            with contextlib.suppress(OSError):  # a whole document at once, where the system grants it
+                fcntl.fcntl(_handle(pipe), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        return child
+
+    def close(self) -> None:
+        """End the child."""
         child, self._child = self._child, None
         if child is not None:
             child.kill()
@@ -81,49 +91,69 @@ class Parser:
                 if pipe is not None:
                     pipe.close()
 
-    def close(self) -> None:
-        """End the child."""
-        with self._lock:
-            self._kill()
+
+def _handle(pipe: IO[bytes] | None) -> int:
+    assert pipe is not None
+    return pipe.fileno()
+
+
+def _until_loaded(handle: int) -> None:
+    """It says so when it has loaded its modules."""
+    ready, _, _ = select.select([handle], [], [], _LOADING_S)
+    if not ready or not os.read(handle, _LENGTH.size + len(b"{}")):
+        raise OSError("the child that reads documents did not start")
 
 
 def _framed(message: bytes) -> bytes:
     return _LENGTH.pack(len(message)) + message
 
 
-def _write(pipe: IO[bytes] | None, message: bytes, deadline: float) -> None:
-    assert pipe is not None
+async def _write(handle: int, message: bytes) -> None:
     rest = memoryview(message)
     while rest:
-        _, ready, _ = select.select([], [pipe], [], max(0.0, deadline - monotonic()))
-        if not ready:
-            raise EOFError
-        rest = rest[os.write(pipe.fileno(), rest[:_PIECE]) :]
+        try:
+            rest = rest[os.write(handle, rest) :]
+        except BlockingIOError:
+            loop = asyncio.get_running_loop()
+            await _once(handle, loop.add_writer, loop.remove_writer)
 
 
-def _read(pipe: IO[bytes] | None, deadline: float) -> bytes:
-    assert pipe is not None
-    (length,) = _LENGTH.unpack(_exactly(pipe.fileno(), _LENGTH.size, deadline))
-    return _exactly(pipe.fileno(), length, deadline)
+async def _read(handle: int) -> bytes:
+    (length,) = _LENGTH.unpack(await _exactly(handle, _LENGTH.size))
+    return await _exactly(handle, length)
 
 
-def _exactly(handle: int, count: int, deadline: float) -> bytes:
+async def _exactly(handle: int, count: int) -> bytes:
     read = bytearray()
     while len(read) < count:
-        ready, _, _ = select.select([handle], [], [], max(0.0, deadline - monotonic()))
-        piece = os.read(handle, min(_PIECE, count - len(read))) if ready else b""
+        try:
+            piece = os.read(handle, count - len(read))
+        except BlockingIOError:
+            loop = asyncio.get_running_loop()
+            await _once(handle, loop.add_reader, loop.remove_reader)
+            continue
         if not piece:
             raise EOFError
         read += piece
     return bytes(read)
 
 
+async def _once(handle: int, watch: Callable[..., Any], unwatch: Callable[[int], bool]) -> None:
+    """Until the pipe can be read or written."""
+    ready = asyncio.Event()
+    watch(handle, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        unwatch(handle)
+
+
 def _document(answer: dict[str, Any]) -> Document:
     if "reason" in answer:
         raise NotAFeed(answer["reason"], tuple(answer["feeds"]))
     title, site, listed, ttl_s, lang = answer["document"]
-    articles = (replace(Article(*told), tags=tuple(told[-1])) for told in listed)
-    return Document(title, site, tuple(articles), ttl_s, lang)
+    articles = tuple([Article(*[*told, tuple(tags)]) for *told, tags in listed])
+    return Document(title, site, articles, ttl_s, lang)
 
 
 # the child's side

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import aiohttp
@@ -42,7 +41,7 @@ class Crawler:
     manners: Manners
     parser: Parser
     clock: Callable[[], float] = time.time
-    _parsing: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="parse"))
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)  # the parser takes one document at a time
 
     async def visit_all(self, feeds: Iterable[Asked]) -> AsyncIterator[Outcome]:
         """The outcomes as they come, each feed once; no feed keeps another from being visited."""
@@ -62,7 +61,7 @@ class Crawler:
             finally:
                 for task in tasks:
                     task.cancel()
-                self._parsing.shutdown(wait=False, cancel_futures=True)
+                await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _in_turn(
         self, session: aiohttp.ClientSession, asked: Asked, gate: Gate, places: asyncio.Semaphore
@@ -88,11 +87,10 @@ class Crawler:
 
     async def _read(self, session: aiohttp.ClientSession, asked: Asked, answer: Fetched, gate: Gate) -> Outcome:
         """Read the document; of a page that was given for a feed never read, read the first feed it points to."""
-        loop = asyncio.get_running_loop()
         for _ in range(2):
-            told = (answer.body, answer.header("Content-Type"), answer.url)
             try:
-                document = await loop.run_in_executor(self._parsing, self.parser.parse, *told)
+                async with self._reading:
+                    document = await self.parser.parse(answer.body, answer.header("Content-Type"), answer.url)
                 return decide.read(asked, answer, document, self.clock(), self.manners.pace)
             except NotAFeed as error:
                 if not error.feeds or asked.memory.read_at is not None:

@@ -43,7 +43,9 @@ class Memory:
     @classmethod
     def from_json(cls, text: str) -> Memory:
         found: dict[str, Any] = json.loads(text)
-        return cls(**{**found, "rhythm": Rhythm(**found.get("rhythm", {}))})
+        told = found.get("rhythm", {})
+        rhythm = Rhythm(**{"updates": told.get("articles", 0.0), **told})  # which were not counted once
+        return cls(**{**found, "rhythm": rhythm})
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
@@ -81,12 +83,7 @@ def conditions(asked: Asked) -> dict[str, str]:
 
 def is_same(asked: Asked, answer: Fetched) -> bool:
     """Whether there is nothing to read: the server says so, or the document is the one we had."""
-    return answer.status == 304 or (answer.status == 200 and digest(answer.body) == asked.memory.document)
-
-
-def digest(document: bytes) -> str:
-    """The hash by which a document is known."""
-    return blake2b(document, digest_size=16).hexdigest()
+    return answer.status == 304 or (answer.status == 200 and answer.digest == asked.memory.document)
 
 
 def same(asked: Asked, answer: Fetched, now: float, pace: Pace) -> Outcome:
@@ -155,7 +152,7 @@ def _visited(before: Memory, answer: Fetched, now: float, new: int, pace: Pace) 
         etag=_mark(answer.header("ETag")),
         last_modified=_mark(answer.header("Last-Modified")),
         told_by=answer.lasting_url if answer.lasting_url == answer.url else "",
-        document=digest(answer.body),
+        document=answer.digest,
     )
 
 
@@ -170,7 +167,7 @@ def _went_well(asked: Asked, answer: Fetched, memory: Memory, now: float, pace: 
 
 def posts(asked: Asked, document: Document, new: Iterable[NewArticle], now: float) -> Iterable[dict[str, Any]]:
     """New articles as posts for the stream; one that says nothing at all is none."""
-    feed = digest(asked.url.encode())[:12]
+    feed = blake2b(asked.url.encode(), digest_size=16).hexdigest()[:12]
     for article, name in new:
         if text := article.text or article.title or article.link:
             made = {

@@ -7,6 +7,8 @@ import ssl
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
 from time import monotonic
 from urllib.parse import urljoin
 
@@ -42,7 +44,7 @@ class FetchFailed(Exception):
         self.wire_bytes = wire_bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fetched:
     """An answer. ``url`` is where it came from, ``lasting_url`` where to ask next time: after permanent redirects."""
 
@@ -55,6 +57,11 @@ class Fetched:
 
     def header(self, name: str) -> str:
         return self.headers.get(name.lower(), "")
+
+    @cached_property
+    def digest(self) -> str:
+        """The hash by which its document is known."""
+        return blake2b(self.body, digest_size=16).hexdigest()
 
 
 async def fetch(

@@ -9,9 +9,10 @@ connects with a known one is new; one that is known and says something else is a
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
@@ -22,7 +23,8 @@ from tidings.crawl.article import Article
 MAX_KNOWN = 1_000  # articles remembered that are no longer in the document; some feeds bring old ones back
 MAX_KEYS = 12  # of one article
 _TRACKING = ("utm_", "fbclid", "gclid", "mc_cid", "mc_eid", "cmpid")
-_KINDS = ("g", "l", "n", "d", "t", "x")  # in order of strength: see `_evidence`
+_STRENGTH = {kind: place for place, kind in enumerate("glndtx")}  # of evidence: see `_evidence`
+_PLAIN_LINK = re.compile(r"https?://([A-Za-z0-9.-]+)((?:/[A-Za-z0-9%/:@!$&'()*+,;=~_.-]*)?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +85,13 @@ def _usable(articles: Sequence[Article], site: str) -> list[tuple[str, ...]]:
 def _claims(known: Sequence[KnownArticle], keys: Sequence[tuple[str, ...]]) -> dict[int, int]:
     """Which known article each article is; no two are the same one. Stronger evidence goes first."""
     where = {key: place for place, one in enumerate(known) for key in one.keys}
+    found = [(_STRENGTH[key[0]], place, where[key]) for place, mine in enumerate(keys) for key in mine if key in where]
     claimed: dict[int, int] = {}
     taken: set[int] = set()
-    for kind in _KINDS:
-        for place, mine in enumerate(keys):
-            if place in claimed:
-                continue
-            for key in mine:
-                owner = where.get(key) if key.startswith(kind) else None
-                if owner is not None and owner not in taken:
-                    claimed[place] = owner
-                    taken.add(owner)
-                    break
+    for _, place, owner in sorted(found):
+        if place not in claimed and owner not in taken:
+            claimed[place] = owner
+            taken.add(owner)
     return claimed
 
 
@@ -103,20 +100,28 @@ def _evidence(article: Article, site: str) -> tuple[str, ...]:
     link = same_link(article.link)
     specific = link if link not in ("", same_link(site)) and "/" in link else ""
     title, date = article.title.casefold(), "" if article.published_at is None else f"{article.published_at:.0f}"
-    told = {
-        "g": (same_link(article.guid) if "://" in article.guid else article.guid,),
-        "l": (specific,) if not article.guid else ("",),
-        "n": (specific, title),
-        "d": (specific, date),
-        "t": (title, date),
-        "x": (title, article.text) if not date else ("",),
-    }
-    return tuple(kind + _digest(*parts) for kind, parts in told.items() if all(parts))
+    guid = same_link(article.guid) if "://" in article.guid else article.guid
+    told = (
+        ("g", (guid,)),
+        ("l", (specific,) if not article.guid else ("",)),
+        ("n", (specific, title)),
+        ("d", (specific, date)),
+        ("t", (title, date)),
+        ("x", (title, article.text) if not date else ("",)),
+    )
+    return tuple([kind + _digest(*parts) for kind, parts in told if all(parts)])
 
 
 @lru_cache(maxsize=4_096)  # guids are links more often than not
 def same_link(link: str) -> str:
     """A link as it survives a move to https, from or to www, and the marks of who counts readers."""
+    if plain := _PLAIN_LINK.fullmatch(link):
+        return plain[1].lower().removeprefix("www.") + plain[2].rstrip("/")
+    return any_same_link(link)
+
+
+def any_same_link(link: str) -> str:
+    """`same_link` of a link that may be anything."""
     try:
         parts = urlsplit(link)
     except ValueError:
@@ -128,7 +133,7 @@ def same_link(link: str) -> str:
 
 def _said(article: Article) -> str:
     """A hash of what an article says. Some feeds date all articles anew each time, so its date is no part of it."""
-    return _digest(repr(replace(article, guid="", published_at=None)))
+    return _digest(article.link, article.title, article.text, article.author, *article.tags)
 
 
 def _digest(*parts: str) -> str:

@@ -8,11 +8,16 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
+from urllib.parse import SplitResult, urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidings.errors import InputError
+from tidings.outgoing.addresses import PUBLIC_ONLY, Allowed
+from tidings.outgoing.guard import GuardedResolver
+from tidings.outgoing.urls import host_of
 
 COLUMNS = ("site", "host", "ms")
 ATTEMPTS, TIMEOUT_S, AT_ONCE = 3, 3.0, 100
@@ -73,29 +78,58 @@ def _read(path: Path, rows: csv.DictReader[str]) -> dict[tuple[str, str], float]
 def write_latencies(latencies: Latencies, path: Path) -> None:
     """As `read_latencies` reads them, in order."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(COLUMNS)
-        rows.writerows((site, host, f"{ms:.3f}") for (site, host), ms in sorted(latencies.ms.items()))
+        print_latencies(latencies, file)
+
+
+def print_latencies(latencies: Latencies, file: TextIO) -> None:
+    """The same, to a file that is open."""
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(COLUMNS)
+    rows.writerows((site, host, f"{ms:.3f}") for (site, host), ms in sorted(latencies.ms.items()))
 
 
 async def measure_connects(
-    site: str, hosts: Iterable[tuple[str, int]], connect: Connect, attempts: int = ATTEMPTS
+    site: str, places: Mapping[str, tuple[str, int]], connect: Connect, attempts: int = ATTEMPTS
 ) -> Latencies:
-    """What connecting from here takes, for (host, port) pairs: the fastest of some attempts, as others only waited.
+    """What connecting from here takes, by the names of hosts: the fastest of some attempts, as others only waited.
 
-    `connect` opens and closes one connection; it is the crawler's, so that what may not be crawled is not probed. A
-    host that does not answer has no entry.
+    `connect` opens and closes one connection to an address and port. A host that does not answer has no entry.
     """
     gate = asyncio.Semaphore(AT_ONCE)
 
-    async def probe(host: str, port: int) -> tuple[str, float | None]:
+    async def probe(name: str, address: str, port: int) -> tuple[str, float | None]:
         async with gate:
-            times = [await _connect_ms(connect, host, port) for _ in range(attempts)]
+            times = [await _connect_ms(connect, address, port) for _ in range(attempts)]
         answered = [ms for ms in times if ms is not None]
-        return host.lower(), min(answered, default=None)
+        return name.lower(), min(answered, default=None)
 
-    found = await asyncio.gather(*(probe(host, port) for host, port in dict.fromkeys(hosts)))
-    return Latencies({(site, host): ms for host, ms in found if ms is not None})
+    found = await asyncio.gather(*(probe(name, *place) for name, place in places.items()))
+    return Latencies({(site, name): ms for name, ms in found if ms is not None})
+
+
+async def measure_feeds(site: str, urls: Iterable[str], allow: Allowed = PUBLIC_ONLY) -> tuple[Latencies, int]:
+    """What connecting to the hosts of feeds takes, and how many hosts there are; what may not be crawled is not probed.
+
+    Names are looked up before, and do not count: crawlers remember them.
+    """
+    hosts = {host_of(url): urlsplit(url) for url in urls}
+    resolver, gate = GuardedResolver(allow), asyncio.Semaphore(AT_ONCE)
+
+    async def place(parts: SplitResult) -> tuple[str, int] | None:
+        port = parts.port or {"http": 80}.get(parts.scheme, 443)
+        try:
+            async with gate, asyncio.timeout(TIMEOUT_S):
+                found = await resolver.resolve(parts.hostname or "", port)
+        except (OSError, TimeoutError):  # refused, or unknown
+            return None
+        return (found[0]["host"], port) if found else None
+
+    try:
+        found = await asyncio.gather(*map(place, hosts.values()))
+    finally:
+        await resolver.close()
+    places = {name: one for name, one in zip(hosts, found, strict=True) if one is not None}
+    return await measure_connects(site, places, open_and_close), len(hosts)
 
 
 async def _connect_ms(connect: Connect, host: str, port: int) -> float | None:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from urllib.parse import urljoin
 
 from tidings.crawl.article import MAX_ID, MAX_NAME, MAX_TAG, MAX_TAGS, MAX_TEXT, MAX_TITLE, Article
-from tidings.receive.sanitise import clean_link, clean_text, text_of_html
+from tidings.receive.sanitise import clean_link, clean_text, cut, text_of_html
 
 _WHOLE = ("https://", "http://")
-_MARKUP = re.compile(r"[<&]")
 _MAIL = re.compile(r"\S+@\S+ \((.+)\)")  # how RSS writes authors: mail (name)
 _ZERO_YEAR = re.compile(r"(?:^|\s)0\d{3}(?=[\s-])")  # how some write that there is no date; to Python it is 2000 or so
+_MONTHS = {name: number for number, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
+_RFC_822 = re.compile(  # as nearly all of RSS is dated
+    r"(?:[A-Z][a-z]{2}, )?(\d\d?) ([A-Z][a-z]{2}) ([12]\d{3}) (\d\d):(\d\d):(\d\d) "
+    r"(?:GMT|UTC|([+-](?:0\d|1[0-4]))([0-5]\d))",
+    re.ASCII,
+)
+_SLASHES = re.compile(r"(\d{4})/(\d\d?)/(\d\d?) (\d\d?):(\d\d):(\d\d)", re.ASCII)
 _EARLIEST, _LATEST = 0.0, 4_102_444_800.0  # 1970 to 2100: other dates are mistakes
 
 
@@ -42,7 +47,7 @@ def cleaned(raw: Raw, base: str) -> Article:
         link=web_link(raw.link, base),
         title=one_line(raw.title, MAX_TITLE, raw.title_is_html),
         text=plain(raw.text, MAX_TEXT, raw.is_html),
-        author=one_line(_MAIL.sub(r"\1", raw.author), MAX_NAME, True),
+        author=one_line(_MAIL.sub(r"\1", raw.author) if "@" in raw.author else raw.author, MAX_NAME, True),
         published_at=moment(raw.published) if raw.published_at is None else _sane(raw.published_at),
         tags=_tags(raw.tags),
     )
@@ -50,8 +55,8 @@ def cleaned(raw: Raw, base: str) -> Article:
 
 def plain(text: str, longest: int, is_html: bool) -> str:
     """Plain text; HTML is read, at least what a browser would show of so much of it."""
-    if is_html and _MARKUP.search(text):
-        text = text_of_html(text)
+    if is_html and ("<" in text or "&" in text):
+        return cut(text_of_html(text), longest)
     return clean_text(text.strip(), longest)
 
 
@@ -71,14 +76,32 @@ def web_link(link: str, base: str) -> str:
         return ""
 
 
-def _tags(tags: Iterable[str]) -> tuple[str, ...]:
-    found = dict.fromkeys(one_line(tag, MAX_TAG, True) for tag in list(tags)[:MAX_TAGS])
+def _tags(tags: list[str]) -> tuple[str, ...]:
+    found = dict.fromkeys([one_line(tag, MAX_TAG, True) for tag in tags[:MAX_TAGS]])
     return tuple(tag for tag in found if tag)
 
 
 def moment(written: str) -> float | None:
     """A date of RSS (RFC 822) or Atom (ISO 8601) in seconds since 1970, UTC where no zone is told; else None."""
     text = written.strip()
+    if (told := _RFC_822.fullmatch(text)) and told[2] in _MONTHS:
+        day, month, year, hour, minute, second, ahead, more = told.groups()
+        ahead_s = int(ahead) * 3_600 + int(f"{ahead[0]}{more}") * 60 if ahead else 0
+        return _as_told(ahead_s, int(year), _MONTHS[month], int(day), int(hour), int(minute), int(second))
+    if told := _SLASHES.fullmatch(text):
+        return _as_told(0, *map(int, told.groups()))
+    return any_moment(text)
+
+
+def _as_told(ahead_s: int, *parts: int) -> float | None:
+    try:
+        return _sane(datetime(*parts, tzinfo=UTC).timestamp() - ahead_s)  # type: ignore[misc,arg-type]
+    except ValueError:
+        return None
+
+
+def any_moment(text: str) -> float | None:
+    """`moment` of a date that may be written in any way."""
     if _ZERO_YEAR.search(text):
         return None
     for read in (datetime.fromisoformat, parsedate_to_datetime) if text[:4].isdigit() else (parsedate_to_datetime,):

@@ -1,8 +1,8 @@
 """When to look again: pure arithmetic on what was seen. No clock, no network.
 
-A request costs a little, and every article costs its time until we know of it. A feed with λ articles a second that is
-asked every I seconds costs worth/I for requests and λ·I/2 for waiting, least in sum at I = √(2·worth/λ): a feed with
-a hundredth of the articles is asked a tenth as often.
+A request costs a little, and every update costs its time until we know of it; articles that come together are one
+update. A feed with λ updates a second that is asked every I seconds costs worth/I for requests and λ·I/2 for waiting,
+least in sum at I = √(2·worth/λ): a feed with a hundredth of the updates is asked a tenth as often.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from math import sqrt
 DAY_S = 86_400.0
 _MAX_AGE = re.compile(r"(?:^|[\s,])max-age\s*=\s*\"?(\d{1,9})")
 _LOOKED_BACK_S = 60 * DAY_S
+_TOGETHER_S = 900.0  # articles dated within the same so many seconds came together
 _PRIOR_EVENTS, _PRIOR_S = 0.25, DAY_S / 4  # an unknown feed has an article a day
 
 
@@ -24,7 +25,7 @@ _PRIOR_EVENTS, _PRIOR_S = 0.25, DAY_S / 4  # an unknown feed has an article a da
 class Pace:
     """How often at most and at least, what a request is worth, and how quickly the past is forgotten.
 
-    ``worth_s`` is how many seconds of waiting for one article are worth a request: at 112 a feed with an article an
+    ``worth_s`` is how many seconds of waiting for one update are worth a request: at 112 a feed with an article an
     hour is asked every 15 minutes, one with an article a week every three hours.
     """
 
@@ -37,10 +38,15 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """What was observed of a feed: articles and the time in which they came, both fading; failures in a row."""
+    """What was observed of a feed: articles, updates, and the time in which they came, all fading; failures in a row.
+
+    A visit that finds something new is an update, however many articles it finds. After a hundred old articles in a day
+    a feed is no busier than after one.
+    """
 
     articles: float = 0.0
     over_s: float = 0.0
+    updates: float = 0.0
     failures: int = 0
     window: int = 0
     """How many articles the document holds: as many may come unseen before one is missed."""
@@ -52,6 +58,11 @@ class Rhythm:
         """Articles a second."""
         return (self.articles + _PRIOR_EVENTS) / (self.over_s + _PRIOR_S)
 
+    @property
+    def update_rate(self) -> float:
+        """Updates a second."""
+        return (self.updates + _PRIOR_EVENTS) / (self.over_s + _PRIOR_S)
+
 
 def first_seen(dates: Sequence[float | None], now: float) -> Rhythm:
     """What the dates of its articles tell of a feed that is read for the first time."""
@@ -61,18 +72,24 @@ def first_seen(dates: Sequence[float | None], now: float) -> Rhythm:
         return Rhythm()
     # The document ends where its window does, not where the feed began: what is beyond was not observed.
     over_s = now - past[0] if known == len(past) else _LOOKED_BACK_S
-    return Rhythm(articles=float(len(past)), over_s=over_s)
+    together = len({at // _TOGETHER_S for at in past})
+    return Rhythm(articles=float(len(past)), over_s=over_s, updates=float(together))
 
 
 def observed(rhythm: Rhythm, new: int, since_s: float, pace: Pace) -> Rhythm:
     """Count what came since the last visit; what was before fades."""
     fading = 0.5 ** (since_s / pace.half_life_s)
-    return replace(rhythm, articles=rhythm.articles * fading + new, over_s=rhythm.over_s * fading + since_s)
+    return replace(
+        rhythm,
+        articles=rhythm.articles * fading + new,
+        over_s=rhythm.over_s * fading + since_s,
+        updates=rhythm.updates * fading + (new > 0),
+    )
 
 
 def interval_s(rhythm: Rhythm, pace: Pace, is_torn: bool = False) -> float:
     """How long to wait after a visit that went well. ``is_torn``: articles may have been missed, so be quick."""
-    wanted = sqrt(2 * pace.worth_s / rhythm.rate)
+    wanted = sqrt(2 * pace.worth_s / rhythm.update_rate)
     if rhythm.window:
         wanted = min(wanted, rhythm.window / rhythm.rate / 4)  # articles come in bursts
     if is_torn:

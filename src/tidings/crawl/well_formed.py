@@ -5,51 +5,63 @@ It reads what it is sure of and leaves everything else (None) to the lenient rea
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
+from xml.parsers.expat import errors
 
 from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, Document
+from tidings.crawl.legible import decoded, mended
 from tidings.crawl.raw import Raw, cleaned, one_line, web_link
 
-_ATOM, _RDF, _RSS1 = (
-    "{http://www.w3.org/2005/Atom}",
-    "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}",
-    "{http://purl.org/rss/1.0/}",
-)
+_ATOM, _RDF = "{http://www.w3.org/2005/Atom}", "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
+_RSS = ("", "{http://backend.userland.com/rss2}", "{http://backend.userland.com/RSS2}")
+_RSS1 = ("{http://purl.org/rss/1.0/}", "{http://my.netscape.com/rdf/simple/0.9/}")
 _DC, _CONTENT = "{http://purl.org/dc/elements/1.1/}", "{http://purl.org/rss/1.0/modules/content/}"
 _DCTERMS, _SY = "{http://purl.org/dc/terms/}", "{http://purl.org/rss/1.0/modules/syndication/}"
-_MEDIA, _ITUNES = "{http://search.yahoo.com/mrss/}", "{http://www.itunes.com/dtds/podcast-1.0.dtd}"
+_MEDIA = "{http://search.yahoo.com/mrss/}"
+_ITUNES = ("{http://www.itunes.com/dtds/podcast-1.0.dtd}", "{http://www.itunes.com/DTDs/Podcast-1.0.dtd}")
+_MEDIA_TEXT, _ATOM_AUTHOR = f".//{_MEDIA}description", f"{_ATOM}author/{_ATOM}name"
 _XML = "{http://www.w3.org/XML/1998/namespace}"
 _PERIODS = {"hourly": 3_600.0, "daily": 86_400.0, "weekly": 604_800.0, "monthly": 2_592_000.0, "yearly": 31_536_000.0}
-_DECLARED = re.compile(rb"""^<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
-_NATIVE = {b"utf-8", b"utf8", b"us-ascii", b"ascii"}
+_MENDABLE = {errors.codes[name] for name in (errors.XML_ERROR_INVALID_TOKEN, errors.XML_ERROR_UNDEFINED_ENTITY)}
 
 
 def read(document: bytes, charset: str, url: str) -> Document | None:
     """The feed; None where another reader has to look at it."""
-    if not _is_plain(document, charset):
+    text = decoded(document, charset)
+    root = None if text is None or _has_dtd(text) else _root(text)
+    if root is None:
         return None
+    for ns in _RSS:
+        if root.tag == f"{ns}rss" and (channel := root.find(f"{ns}channel")) is not None:
+            return _rss(channel, list(channel.iter(f"{ns}item")), ns, url)
+    for ns in _RSS1:
+        if root.tag == f"{_RDF}RDF" and (channel := root.find(f"{ns}channel")) is not None:
+            return _rss(channel, root.findall(f"{ns}item"), ns, url)
+    return _atom(root, url) if root.tag == f"{_ATOM}feed" else None
+
+
+def _has_dtd(text: str) -> bool:
+    """A DTD could declare entities."""
+    return "<!ENTITY" in text or "<!DOCTYPE" in text
+
+
+def _root(text: str) -> Element | None:
+    """What expat makes of it; if only ampersands are wrong, of it with these mended."""
     try:
-        root = ElementTree.fromstring(document)
+        return ElementTree.fromstring(text)
+    except ValueError:
+        return None
+    except ElementTree.ParseError as error:
+        if error.code not in _MENDABLE:
+            return None
+    try:
+        return ElementTree.fromstring(mended(text))
     except (ElementTree.ParseError, ValueError):
         return None
-    if root.tag == "rss" and (channel := root.find("channel")) is not None:
-        return _rss(channel, list(channel.iter("item")), "", url)
-    if root.tag == f"{_RDF}RDF" and (channel := root.find(f"{_RSS1}channel")) is not None:
-        return _rss(channel, root.findall(f"{_RSS1}item"), _RSS1, url)
-    if root.tag == f"{_ATOM}feed":
-        return _atom(root, url)
-    return None
-
-
-def _is_plain(document: bytes, charset: str) -> bool:
-    """UTF-8 by all accounts, and without a DTD that could declare entities."""
-    declared = _DECLARED.match(document)
-    told = {found.lower() for found in (declared[1] if declared else b"", charset.encode()) if found}
-    is_utf8 = told <= _NATIVE and document[:1] == b"<" and b"\x00" not in document[:4]
-    return is_utf8 and b"<!ENTITY" not in document and b"<!DOCTYPE" not in document
 
 
 def _text(element: Element | None) -> str:
@@ -79,26 +91,64 @@ def _rss(channel: Element, items: list[Element], ns: str, url: str) -> Document:
     )
 
 
+class _Names(NamedTuple):
+    """Where RSS in some namespace says what, in order of preference."""
+
+    guid: str
+    link: str
+    titles: tuple[str, ...]
+    texts: tuple[str, ...]
+    authors: tuple[str, ...]
+    dates: tuple[str, ...]
+    tags: tuple[str, ...]
+    keywords: tuple[str, ...]  # with commas between
+
+
+@cache
+def _names(ns: str) -> _Names:
+    return _Names(
+        guid=f"{ns}guid",
+        link=f"{ns}link",
+        titles=(f"{ns}title", f"{_DC}title", f"{_MEDIA}title"),
+        texts=(f"{_CONTENT}encoded", f"{ns}description", f"{_DC}description", *_itunes("summary")),
+        authors=(f"{_DC}creator", f"{ns}author", *_itunes("author")),
+        dates=(f"{ns}pubDate", f"{_DC}date", f"{_DCTERMS}created", f"{_ATOM}published", f"{_ATOM}updated"),
+        tags=(f"{ns}category", f"{_DC}subject"),
+        keywords=_itunes("keywords"),
+    )
+
+
+def _itunes(name: str) -> tuple[str, ...]:
+    return tuple(ns + name for ns in _ITUNES)
+
+
 def _item(item: Element, ns: str) -> Raw:
-    told = defaultdict[str, list[Element]](list)
+    told: dict[str, list[Element]] = {}
     for child in item:
-        told[child.tag].append(child)
-
-    def first(*names: str) -> str:
-        return next((text for name in names for one in told.get(name, ()) if (text := _text(one).strip())), "")
-
-    guid = first(f"{ns}guid")
-    is_link = "://" in guid and told[f"{ns}guid"][0].get("isPermaLink", "true").lower() == "true"
+        told.setdefault(child.tag, []).append(child)
+    names = _names(ns)
+    guid = _told_first(told, names.guid)
+    is_link = "://" in guid and told[names.guid][0].get("isPermaLink", "true").lower() == "true"
     return Raw(
         guid=guid or item.get(f"{_RDF}about", ""),
-        link=first(f"{ns}link") or _atom_link(item) or (guid if is_link else ""),
-        title=first(f"{ns}title", f"{_DC}title", f"{_MEDIA}title"),
-        text=first(f"{_CONTENT}encoded", f"{ns}description", f"{_DC}description", f"{_ITUNES}summary")
-        or _first(item, f".//{_MEDIA}description"),
-        author=first(f"{_DC}creator", f"{ns}author", f"{_ITUNES}author") or _first(item, f"{_ATOM}author/{_ATOM}name"),
-        published=first(f"{ns}pubDate", f"{_DC}date", f"{_DCTERMS}created", f"{_ATOM}published", f"{_ATOM}updated"),
-        tags=[_text(one) for name in (f"{ns}category", f"{_DC}subject") for one in told.get(name, ())],
+        link=_told_first(told, names.link) or _atom_link(item) or (guid if is_link else ""),
+        title=_told_first(told, *names.titles),
+        text=_told_first(told, *names.texts) or _first(item, _MEDIA_TEXT),
+        author=_told_first(told, *names.authors) or _first(item, _ATOM_AUTHOR),
+        published=_told_first(told, *names.dates),
+        tags=[_text(one) for name in names.tags if name in told for one in told[name]]
+        + [word for word in _told_first(told, *names.keywords).split(",") if word],
     )
+
+
+def _told_first(told: Mapping[str, list[Element]], *names: str) -> str:
+    """As `_first`, of children sorted by name."""
+    for name in names:
+        if name in told:
+            for one in told[name]:
+                if text := _text(one).strip():
+                    return text
+    return ""
 
 
 def _ttl(minutes: str) -> float:
@@ -142,7 +192,7 @@ def _entry(entry: Element) -> Raw:
         link=_atom_link(entry),
         title=title or _first(entry, f"{_MEDIA}title"),
         text=text,
-        author=_first(entry, f"{_ATOM}author/{_ATOM}name", f"{_DC}creator"),
+        author=_first(entry, _ATOM_AUTHOR, f"{_DC}creator"),
         published=_first(entry, f"{_ATOM}published", f"{_ATOM}updated", f"{_DC}date"),
         tags=[one.get("label") or one.get("term") or "" for one in entry.iterfind(f"{_ATOM}category")],
         is_html=is_html,
@@ -156,7 +206,7 @@ def _told(entry: Element) -> tuple[str, bool]:
         text, is_html = _construct(entry.find(f"{_ATOM}{name}"))
         if text:
             return text, is_html
-    return _first(entry, f".//{_MEDIA}description"), False
+    return _first(entry, _MEDIA_TEXT), False
 
 
 def _construct(element: Element | None) -> tuple[str, bool]:

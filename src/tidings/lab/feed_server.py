@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import re
 import sys
 import zipfile
 from hashlib import blake2b
-
-from aiohttp import web
 
 from tidings.lab import datasets
 
 ZIP = "feeds.zip"
 _MADE = 50
+_REQUEST = re.compile(rb"GET /\w+/(\d{1,9}) HTTP/1\.1\r\n")
 _SMALL_BYTES = 200_000  # larger documents are rare, and would be all that is measured
 
 
@@ -39,19 +39,46 @@ def _made(number: int) -> bytes:
     return f'<?xml version="1.0"?><rss version="2.0"><channel>{head}{items}</channel></rss>'.encode()
 
 
-def application() -> web.Application:
-    """Answers ``/NAME/N``."""
-    packed = [(gzip.compress(one, 6), f'"{blake2b(one, digest_size=8).hexdigest()}"') for one in documents()]
+class _Answering(asyncio.Protocol):
+    """As little of HTTP/1.1 as a crawler needs: it is the crawler that is measured, on the same cores."""
 
-    async def answer(request: web.Request) -> web.Response:
-        body, etag = packed[int(request.match_info["number"]) % len(packed)]
-        if request.headers.get("If-None-Match") == etag:
-            return web.Response(status=304, headers={"ETag": etag})
-        return web.Response(body=body, headers={"ETag": etag, "Content-Encoding": "gzip", "Content-Type": "text/xml"})
+    def __init__(self, answers: list[tuple[bytes, bytes, bytes]]) -> None:
+        self._answers = answers
+        self._asked = b""
 
-    app = web.Application()
-    app.router.add_get(r"/{name}/{number:\d+}", answer)
-    return app
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._asked += data
+        while b"\r\n\r\n" in self._asked:
+            request, _, self._asked = self._asked.partition(b"\r\n\r\n")
+            self._transport.write(self._answer(request))
+
+    def _answer(self, request: bytes) -> bytes:
+        found = _REQUEST.match(request)
+        if found is None:
+            return b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+        etag, document, unchanged = self._answers[int(found[1]) % len(self._answers)]
+        return unchanged if b"\r\nIf-None-Match: " + etag in request else document
+
+
+def answers() -> list[tuple[bytes, bytes, bytes]]:
+    """Of each document its ETag, the answer that brings it, and the one that says it is the same."""
+    return [_answers(one) for one in documents()]
+
+
+def _answers(document: bytes) -> tuple[bytes, bytes, bytes]:
+    etag = f'"{blake2b(document, digest_size=8).hexdigest()}"'.encode()
+    body = gzip.compress(document, 6)
+    head = b"Content-Encoding: gzip\r\nContent-Type: text/xml\r\nContent-Length: %d\r\n" % len(body)
+    told = b"ETag: " + etag + b"\r\n"
+    return (
+        etag,
+        b"HTTP/1.1 200 OK\r\n" + told + head + b"\r\n" + body,
+        b"HTTP/1.1 304 Not Modified\r\n" + told + b"\r\n",
+    )
 
 
 def host(number: int) -> str:
@@ -59,16 +86,14 @@ def host(number: int) -> str:
     return f"127.1.{number // 250}.{number % 250 + 1}"
 
 
-async def _serve(app: web.Application, hosts: int) -> None:
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    port = 0
+async def _serve(hosts: int) -> None:
+    known, loop, port = answers(), asyncio.get_running_loop(), 0
     for number in range(hosts):
-        await web.TCPSite(runner, host(number), port).start()
-        port = runner.addresses[0][1]
+        server = await loop.create_server(lambda: _Answering(known), host(number), port)
+        port = server.sockets[0].getsockname()[1]
     print(port, flush=True)
     await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(application(), int(sys.argv[1])))
+    asyncio.run(_serve(int(sys.argv[1])))

@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 _QUICK = "-c fsync=off -c synchronous_commit=off -c full_page_writes=off -c max_connections=20 -c shared_buffers=32MB"
@@ -26,9 +27,29 @@ def _run(*command: str | Path) -> None:
     subprocess.run(list(map(str, command)), check=True, capture_output=True, timeout=60, user=user, cwd="/")
 
 
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that listens on a Unix socket only."""
+
+    home: Path
+    bin: Path
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://tidings@/postgres?host={self.home}"
+
+    def start(self) -> None:
+        options = f"-k {self.home} -c listen_addresses='' {_QUICK}"
+        _run(self.bin / "pg_ctl", "-D", self.home / "data", "-w", "-l", self.home / "log", "-o", options, "start")
+
+    def stop(self) -> None:
+        """Whoever is connected; what was committed is kept."""
+        _run(self.bin / "pg_ctl", "-D", self.home / "data", "-m", "fast", "-w", "stop")
+
+
 @contextmanager
-def postgres() -> Iterator[str]:
-    """The URL of a running server that listens on a Unix socket only."""
+def running_server() -> Iterator[Server]:
+    """A server that runs; afterwards it is stopped, if it is not yet, and all it held is deleted."""
     bin_ = binaries()
     if bin_ is None:
         raise FileNotFoundError("there is no PostgreSQL server; Debian has it as the package postgresql")
@@ -37,11 +58,19 @@ def postgres() -> Iterator[str]:
         shutil.chown(home, "postgres")
     try:
         _run(bin_ / "initdb", "-D", home / "data", "-U", "tidings", "-A", "trust", "-E", "UTF8", "--no-sync")
-        options = f"-k {home} -c listen_addresses='' {_QUICK}"
-        _run(bin_ / "pg_ctl", "-D", home / "data", "-w", "-l", home / "log", "-o", options, "start")
+        server = Server(home, bin_)
+        server.start()
         try:
-            yield f"postgresql://tidings@/postgres?host={home}"
+            yield server
         finally:
-            _run(bin_ / "pg_ctl", "-D", home / "data", "-m", "immediate", "-w", "stop")
+            with suppress(subprocess.CalledProcessError):
+                server.stop()
     finally:
         shutil.rmtree(home, ignore_errors=True)
+
+
+@contextmanager
+def postgres() -> Iterator[str]:
+    """The URL of a running server."""
+    with running_server() as server:
+        yield server.url

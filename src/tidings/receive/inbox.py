@@ -19,7 +19,12 @@ def put(inbox: Path, name: str, posts: Iterable[Mapping[str, Any]]) -> Path:
     Spark's file source remembers the names it has read, so a sender that names a file after what is in it (the number
     of its outbox row, say) may put it again after a crash.
     """
+    return put_lines(inbox, name, (json.dumps(post, ensure_ascii=False) + "\n" for post in posts))
+
+
+def put_lines(inbox: Path, name: str, lines: Iterable[str]) -> Path:
+    """As `put`, of posts that are written already."""
     inbox.mkdir(parents=True, exist_ok=True)
     file = inbox / f"{name}.jsonl"
-    write_durably(file, (json.dumps(post, ensure_ascii=False) + "\n" for post in posts))
+    write_durably(file, lines)
     return file

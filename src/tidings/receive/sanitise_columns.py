@@ -7,15 +7,10 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidings.receive.sanitise import MAX_LINK, clean_link, clean_text
+from tidings.receive.sanitise import MAX_LINK, PLAIN_LINK, clean_link, clean_text
 
 _PLANE_ENDS = "".join(rf"\x{{{plane:x}fffe}}\x{{{plane:x}ffff}}" for plane in range(17))
 _DOUBTFUL = r"[\x00-\x08\x0b-\x1f\x7f-\x{9f}\x{2028}-\x{202e}\x{2066}-\x{2069}\x{fdd0}-\x{fdef}" + _PLANE_ENDS + "]"
-# What `clean_link` leaves as it is: most links there are.
-_PART = r"[A-Za-z0-9%/:@!$&'()*+,;=~_.\[\]-]"
-_PLAIN_LINK = (
-    rf"^https?://[a-z0-9.-]+(:[1-9][0-9]{{0,3}})?/{_PART}*(\?[A-Za-z0-9%/:?@!$&'()*+,;=~_.\[\]-]+)?(#{_PART}+)?$"
-)
 
 
 def clean_texts(texts: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -25,7 +20,7 @@ def clean_texts(texts: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def clean_links(links: pa.ChunkedArray) -> pa.ChunkedArray:
     """`clean_link` of every value."""
-    plain = pc.and_(pc.match_substring_regex(links, _PLAIN_LINK), pc.less_equal(pc.utf8_length(links), MAX_LINK))
+    plain = pc.and_(pc.match_substring_regex(links, f"^{PLAIN_LINK}$"), pc.less_equal(pc.utf8_length(links), MAX_LINK))
     return _mended(links, pc.invert(plain), clean_link)
 
 

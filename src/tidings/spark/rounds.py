@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tidings.crawl.decide import Outcome
 from tidings.crawl.polite import Hosts, Politeness
-from tidings.receive.inbox import put
+from tidings.receive.inbox import put_lines
 from tidings.spark.points import reached
 from tidings.store import DueFeed, Store
 
@@ -80,6 +80,8 @@ class Rounds:
     def _round(self, chosen: list[DueFeed]) -> None:
         start = time.monotonic()
         outcomes = self._visit(chosen, self._store.known_articles([one.id for one in chosen]))
+        if not outcomes:  # it was given up: we are to stop
+            return
         asked = {one.id: one.url for one in chosen}
         for one in outcomes:
             self._hosts.asked(asked[one.visited.feed], time.time(), one.wait_s)
@@ -96,7 +98,7 @@ def send(store: Store, inbox: Path, number: int) -> None:
     """Put what is in the outbox into the inbox of the stream; after a crash it is put again under the same name."""
     for row in store.outbox():
         reached("before putting articles", number)
-        put(inbox, f"crawl-{row.number}", row.posts)
+        put_lines(inbox, f"crawl-{row.number}", [row.lines])
         reached("after putting articles", number)
         store.sent(row.number)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,7 +17,7 @@ from tidings.spark.crawl import crawl_round
 from tidings.spark.rounds import Rounds, Say, Tally
 from tidings.spark.session import session
 from tidings.spark.sites import crawl_near
-from tidings.spark.stop import set_by_signals, stopped_afterwards
+from tidings.spark.stop import forgiven_when, handlers, set_by_signals, stopped_afterwards
 from tidings.store import DueFeed, open_store
 
 _SETTINGS = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "1"}
@@ -49,18 +48,21 @@ def run_crawl(request: CrawlRequest, say: Say) -> Tally:
         crawlers = request.crawlers or spark.sparkContext.defaultParallelism
 
         def visit(feeds: Sequence[DueFeed], known: Mapping[int, str]) -> list[Outcome]:
-            if request.latencies is not None:
-                return crawl_near(spark, feeds, known, request.manners, crawlers, request.latencies)
-            return crawl_round(spark, feeds, known, request.manners, crawlers)
+            outcomes: list[Outcome] = []  # so it stays where the visits are given up: they are due still
+            with forgiven_when(stop, Exception):
+                if request.latencies is not None:
+                    outcomes = crawl_near(spark, feeds, known, request.manners, crawlers, request.latencies)
+                else:
+                    outcomes = crawl_round(spark, feeds, known, request.manners, crawlers)
+            return outcomes
 
         return Rounds(store, request.inbox, request.manners.politeness, visit, say).run(stop, request.once)
 
 
 @contextmanager
 def _started(master: str | None) -> Iterator[SparkSession]:
-    asked = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    put_back = handlers()
     spark = session(master, _SETTINGS)
     with stopped_afterwards(spark):
-        for number, handler in asked.items():  # Spark and `stopped_afterwards` put theirs
-            signal.signal(number, handler)
+        put_back()
         yield spark

@@ -25,7 +25,7 @@ from tidings.spark.relearning import Relearner
 from tidings.spark.request import Say, StreamRequest
 from tidings.spark.shedding import Shedder
 from tidings.spark.start import started
-from tidings.spark.stop import ended_by_signals, set_by_signals
+from tidings.spark.stop import JVM_GONE, ended_by_signals, forgiven_when, set_by_signals
 from tidings.spark.storing import Storing, store_left
 from tidings.spark.stream import Batches, each_batch
 from tidings.spark.taken import taken_files
@@ -178,9 +178,9 @@ def _run(
             query = _begun(request, posts, batches)
             count = batches.follower.index.manifest.subscriptions
             say(f"taking posts from {request.posts}; {count:,} subscriptions. Ctrl-C stops.")
-            with beside:
+            with forgiven_when(stop, *JVM_GONE), beside:
                 until_stopped(query, batches, stop)
-            hear_out(query, watch)
+                hear_out(query, watch)
         except Exception as error:
             raise failed(batches.failure or error, request, watch) from error
     watch.count_stored()

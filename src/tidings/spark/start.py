@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,7 +13,7 @@ from tidings.spark.kafka import SCHEME, check_jars, connector_missing, kafka_set
 from tidings.spark.read import SETTINGS
 from tidings.spark.request import StreamRequest
 from tidings.spark.session import LOG_FILE, is_local, session
-from tidings.spark.stop import stopped_afterwards
+from tidings.spark.stop import handlers, stopped_afterwards
 
 _STREAM_SETTINGS = {
     **SETTINGS,
@@ -37,7 +36,7 @@ def started(request: StreamRequest) -> Iterator[SparkSession]:
         check_jars()
     fair = {"spark.scheduler.mode": "FAIR"} if request.correlate is not None else {}  # two queries share the machine
     settings = {**_STREAM_SETTINGS, **fair, **(kafka_settings() if with_kafka else {})}
-    asked = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    put_back = handlers()
     try:
         spark = session(_forgiving(request.master), settings)
     except TidingsError:
@@ -46,8 +45,7 @@ def started(request: StreamRequest) -> Iterator[SparkSession]:
         known = connector_missing(LOG_FILE.read_text("utf-8", "replace")) if with_kafka else None
         raise known or InputError(f"Spark could not be started; its log says why: {LOG_FILE}") from error
     with stopped_afterwards(spark):
-        for number, handler in asked.items():  # Spark and `stopped_afterwards` put theirs
-            signal.signal(number, handler)
+        put_back()
         yield spark
 
 

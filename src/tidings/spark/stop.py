@@ -5,14 +5,17 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
 _STOP_SECONDS = 30.0
 _LOOK_SECONDS = 0.1
+_SAME_MOMENT_SECONDS = 1.0
 _GROUP = "tidings until stopped"
+JVM_GONE = (Py4JNetworkError, ConnectionError)
 
 
 @contextmanager
@@ -23,6 +26,10 @@ def stopped_afterwards(spark: SparkSession) -> Iterator[None]:
     """
     # Spark's own handler calls the JVM from within the call that is interrupted, which ends in a page of traceback.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # So does the server of its accumulators when the JVM goes first; who waits for the JVM tells what is to be told.
+    server = spark.sparkContext._accumulatorServer
+    if server is not None:
+        server.handle_error = lambda request, client_address: None  # type: ignore[method-assign]
     try:
         yield
     finally:
@@ -67,6 +74,30 @@ def _signals_to(handler: Callable[[int, FrameType | None], None]) -> Iterator[No
 
 
 @contextmanager
+def forgiven_when(stop: threading.Event, *kinds: type[Exception]) -> Iterator[None]:
+    """Errors of these kinds are none once all were asked to stop: a SIGTERM to the whole group takes the JVM along.
+
+    What was going on is given up, as if the machine had gone: the next start begins it again.
+    """
+    try:
+        yield
+    except kinds:
+        if not stop.wait(_SAME_MOMENT_SECONDS):  # the JVM may have heard of it before us
+            raise
+
+
+def handlers() -> Callable[[], None]:
+    """What puts the handlers of signals back as they are now: starting Spark sets its own."""
+    asked = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def put_back() -> None:
+        for number, handler in asked.items():
+            signal.signal(number, handler)
+
+    return put_back
+
+
+@contextmanager
 def cancelled_when(stop: threading.Event, spark: SparkSession) -> Iterator[None]:
     """Once `stop` is set, the Spark jobs begun in this block are cancelled, and the block is left without an error."""
     left = threading.Event()
@@ -92,6 +123,11 @@ def _cancel(stop: threading.Event, left: threading.Event, spark: SparkSession) -
 
 def _stop(spark: SparkSession) -> None:
     """In a thread of its own: an interrupted call leaves this thread's connection to the JVM unusable."""
-    stopping = threading.Thread(target=spark.stop, daemon=True, name="tidings-stop")
+
+    def stop() -> None:
+        with suppress(Exception):  # the JVM may be gone already
+            spark.stop()
+
+    stopping = threading.Thread(target=stop, daemon=True, name="tidings-stop")
     stopping.start()
     stopping.join(_STOP_SECONDS)

@@ -16,13 +16,14 @@ import numpy as np
 from tidings.errors import UnknownFeed
 from tidings.outgoing.urls import checked_url
 from tidings.store.commit import counter
-from tidings.store.database import Database, Row
+from tidings.store.database import Database
 
 FeedState = Literal["new", "ok", "failing", "gone"]
 _PAGE = 1_000
 _FEED = "f.id, f.url, {title}, f.site, f.state, {added}, f.checked_at, f.due_at, f.error, f.articles, {given}"
 _MINE = _FEED.format(title="CASE WHEN o.title <> '' THEN o.title ELSE f.title END", added="o.added_at", given="o.given")
 _ANYBODYS = _FEED.format(title="f.title", added="f.added_at", given="''")
+_json = json.JSONEncoder(ensure_ascii=False).encode
 _OUTBOX_POSTS = 2_000  # a row of the outbox: one file in the inbox
 
 
@@ -73,10 +74,10 @@ class Visited:
 
 
 class OutboxRow(NamedTuple):
-    """Posts on their way; the number is never given again."""
+    """Posts on their way, as JSON a line; the number is never given again."""
 
     number: int
-    posts: list[dict[str, Any]]
+    lines: str
 
 
 def add(db: Database, url: str, owner: str, title: str, now: float) -> int:
@@ -168,14 +169,16 @@ def visited(db: Database, outcomes: Sequence[Visited]) -> int:
             if _note(db, one):
                 posts += one.posts
         for start in range(0, len(posts), _OUTBOX_POSTS):
-            text = json.dumps(posts[start : start + _OUTBOX_POSTS], ensure_ascii=False).replace("\\u0000", "\\ufffd")
+            lines = "".join([f"{_json(post)}\n" for post in posts[start : start + _OUTBOX_POSTS]])
+            text = lines.replace("\\u0000", "\\ufffd")
             db.run("INSERT INTO outbox (number, posts) VALUES (?, ?)", counter(db, "outbox", 1) + 1, text)
     return len(posts)
 
 
 def _note(db: Database, one: Visited) -> bool:
     """Whether the feed was still there to be noted; one that moved to another feed's address becomes that feed."""
-    if not db.rows("SELECT 1 FROM feed WHERE id = ?", one.feed):
+    found = db.rows("SELECT url FROM feed WHERE id = ?", one.feed)
+    if not found:
         return False
     sql = """UPDATE feed SET state = ?, checked_at = ?, due_at = ?, error = ?, visit = ?, articles = articles + ?,
         title = CASE WHEN ? <> '' THEN ? ELSE title END, site = CASE WHEN ? <> '' THEN ? ELSE site END WHERE id = ?"""
@@ -186,16 +189,15 @@ def _note(db: Database, one: Visited) -> bool:
     if one.known is not None:
         upsert = "ON CONFLICT (feed) DO UPDATE SET known = excluded.known"
         db.run(f"INSERT INTO feed_known (feed, known) VALUES (?, ?) {upsert}", one.feed, one.known)
-    return _moved(db, one)
+    return _moved(db, one, str(found[0][0]))
 
 
 def _clean(text: str) -> str:
     return text.replace("\x00", "\ufffd")
 
 
-def _moved(db: Database, one: Visited) -> bool:
+def _moved(db: Database, one: Visited, here: str) -> bool:
     """Remember a new address; False where another feed is there already, whose articles its crawler has."""
-    here = str(db.rows("SELECT url FROM feed WHERE id = ?", one.feed)[0][0])
     if here == one.url:
         return True
     other = _find(db, one.url)
@@ -217,12 +219,8 @@ def outbox(db: Database) -> Iterator[OutboxRow]:
     """What is on its way, in order."""
     last = 0
     while found := db.rows("SELECT number, posts FROM outbox WHERE number > ? ORDER BY number LIMIT 1", last):
-        yield _row(found[0])
-        last = found[0][0]
-
-
-def _row(row: Row) -> OutboxRow:
-    return OutboxRow(int(row[0]), json.loads(row[1]))
+        last, lines = found[0]
+        yield OutboxRow(int(last), str(lines))
 
 
 def sent(db: Database, number: int) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -23,61 +24,42 @@ WORDS = {"key": "BIGINT PRIMARY KEY", "clustered": "", "exact": ' COLLATE "C"'}
 _WRITE_LOCK = 0x71D1  # the first half of our advisory locks; the second is the schema
 _HELD: dict[Held, int] = {"stream": 0x71D2, "crawler": 0x71D3, "sender": 0x71D4}
 _HERE = "hashtext(current_schema())"
-_CONNECT_S = 10
+_CONNECT_S, _RECONNECT_S = 10, 2
 _LOCK_S = 30  # as with SQLite: who waits longer for another writer is told so
-# A server that is gone without a word is noticed in a minute; the system would wait for a quarter of an hour.
-_NOTICED = {"keepalives_idle": 20, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 30_000}
+_REST_S = 1.0  # between attempts to reach a server that is away
+_NOTICED: dict[str, Any] = {  # a server that is cut off without a word is given up after half a minute
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
 _FULL = (errors.DiskFull, errors.OutOfMemory)
 
 
 class PostgresDatabase:
-    """One connection to a server. One that is lost is made anew when next used, but for what dies with it: a
-    transaction, and the right to run a stream, a crawler, a sender."""
+    """One connection to a server, made anew when it was lost.
+
+    Not within a transaction, which is lost with it, nor while a right is held (`hold`): that may be another's now.
+    """
 
     def __init__(self, url: str) -> None:
         self._lock = threading.RLock()
         self._known_oids: dict[str, dict[str, int]] = {}
         self._repeating: set[str] = set()  # tables that rows came to lately which they had already
-        self._url = url
-        self._pins = 0  # transactions and rights that end with the connection
+        self._url, self._rest_until = url, 0.0
         self._is_closed = False
-        self._connection = self._connect()
+        self._bound = 0  # transactions and rights that would be lost with the connection
+        try:
+            known = conninfo_to_dict(url)
+            self._where = f"PostgreSQL database {known.get('dbname', '')} on {known.get('host', 'this machine')}"
+            self._connection = _connected(url, _CONNECT_S)
+        except psycopg.Error as error:
+            raise _unreachable(error) from error
         try:
             self._migrate()
         except BaseException:
             self._connection.close()
             raise
-
-    def _connect(self) -> psycopg.Connection[Row]:
-        try:
-            known = conninfo_to_dict(self._url)
-            self._where = f"PostgreSQL database {known.get('dbname', '')} on {known.get('host', 'this machine')}"
-            options: dict[str, Any] = {name: value for name, value in _NOTICED.items() if name not in known}
-            options |= {"application_name": f"tidings {myself()}"[:63], "autocommit": True}
-            made = psycopg.connect(self._url, connect_timeout=_CONNECT_S, **options)
-            made.adapters.register_dumper(np.ndarray, WholesDumper)
-            made.execute(f"SET lock_timeout = '{_LOCK_S}s'")
-            return made
-        except psycopg.Error as error:
-            raise StoreError(f"PostgreSQL cannot be reached: {_first_line(error)}.") from error
-
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """One thread at a time, with a connection that is not known to be lost."""
-        with self._lock, self._told():
-            if self._connection.closed and not self._pins and not self._is_closed:
-                self._connection = self._connect()
-            yield
-
-    @contextmanager
-    def _pinned(self) -> Iterator[None]:
-        with self._lock:
-            self._pins += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._pins -= 1
 
     def _migrate(self) -> None:
         if self._is_current():
@@ -101,12 +83,45 @@ class PostgresDatabase:
         return bool(versions) and not steps
 
     def rows(self, sql: str, *parameters: Any) -> list[Row]:
-        with self._turn():
+        with self._lock, self._told():
+            self._renew()
+            try:
+                return self._execute(sql, parameters).fetchall()
+            except psycopg.OperationalError:  # a server that came back tells so only when it is asked
+                if not self._is_renewable() or not sql.startswith("SELECT"):
+                    raise
+            self._renew()
             return self._execute(sql, parameters).fetchall()
 
     def run(self, sql: str, *parameters: Any) -> int:
-        with self._turn():
+        with self._lock, self._told():
+            self._renew()
             return self._execute(sql, parameters).rowcount
+
+    def _is_renewable(self) -> bool:
+        return self._connection.closed and not self._bound and not self._is_closed
+
+    def _renew(self) -> None:
+        """Make a lost connection anew, where nothing is lost by it; not again and again while there is no server."""
+        if not self._is_renewable():
+            return
+        if monotonic() < self._rest_until:
+            raise StoreError(f"The {self._where} cannot be reached.")
+        try:
+            self._connection = _connected(self._url, _RECONNECT_S)
+        except psycopg.Error as error:
+            self._rest_until = monotonic() + _REST_S
+            raise _unreachable(error) from error
+
+    @contextmanager
+    def _binding(self) -> Iterator[None]:
+        with self._lock:
+            self._bound += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._bound -= 1
 
     def _execute(self, sql: str, parameters: tuple[Any, ...]) -> psycopg.Cursor[Row]:
         return self._connection.execute(sql.replace("?", "%s"), parameters or None)
@@ -114,9 +129,22 @@ class PostgresDatabase:
     @contextmanager
     def write(self) -> Iterator[None]:
         """Writers queue at one lock: log positions and cursors become visible in the order in which they were given."""
-        with self._turn(), self._pinned(), self._connection.transaction():
-            self._execute(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK}, {_HERE})", ())
-            yield
+        with self._lock, self._told(), ExitStack() as stack:
+            self._renew()
+            try:
+                self._begin(stack)
+            except psycopg.OperationalError:
+                if not self._is_renewable():
+                    raise
+                stack.pop_all()  # nothing was written, and there is nobody to undo it
+                self._renew()
+                self._begin(stack)
+            with self._binding():
+                yield
+
+    def _begin(self, stack: ExitStack) -> None:
+        stack.enter_context(self._connection.transaction())
+        self._execute(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK}, {_HERE})", ())
 
     def append(self, table: str, columns: pa.Table, fixed: dict[str, Any]) -> int:
         """COPY into the table; where a row is there already, beside it first, then INSERT … SELECT leaves that out."""
@@ -125,7 +153,7 @@ class PostgresDatabase:
         rows = columns
         for name, value in fixed.items():
             rows = rows.append_column(name, pa.repeat(value, len(rows)))
-        with self._turn():
+        with self._lock, self._told():
             oids = self._oids(table)
             if table not in self._repeating and self._copy_new(table, rows, oids):
                 return len(rows)
@@ -174,9 +202,11 @@ class PostgresDatabase:
     @contextmanager
     def hold(self, what: Held) -> Iterator[None]:
         lock = _HELD[what]
-        with self._pinned():
-            if not self.rows(f"SELECT pg_try_advisory_lock({lock}, {_HERE})")[0][0]:
-                raise busy(what, self._where, self._holder(lock))
+        with ExitStack() as stack:
+            with self._lock:  # nobody connects anew between the two
+                if not self.rows(f"SELECT pg_try_advisory_lock({lock}, {_HERE})")[0][0]:
+                    raise busy(what, self._where, self._holder(lock))
+                stack.enter_context(self._binding())
             try:
                 yield
             finally:
@@ -216,6 +246,19 @@ class PostgresDatabase:
             raise StoreDamaged(self._where, f"the server says it is damaged ({_first_line(error)})") from error
         except psycopg.Error as error:
             raise StoreError(f"The {self._where} failed: {_first_line(error)}.") from error
+
+
+def _connected(url: str, seconds: int) -> psycopg.Connection[Row]:
+    known, named = conninfo_to_dict(url), f"tidings {myself()}"[:63]
+    noticed = {name: value for name, value in _NOTICED.items() if name not in known}
+    made = psycopg.connect(url, connect_timeout=seconds, application_name=named, autocommit=True, **noticed)
+    made.adapters.register_dumper(np.ndarray, WholesDumper)
+    made.execute(f"SET lock_timeout = '{_LOCK_S}s'")
+    return made
+
+
+def _unreachable(error: psycopg.Error) -> StoreError:
+    return StoreError(f"PostgreSQL cannot be reached: {_first_line(error)}.")
 
 
 def _first_line(error: psycopg.Error) -> str:

@@ -116,11 +116,13 @@ class Webhooks:
         found = self._db.rows(f"SELECT {COLUMNS} FROM webhook w WHERE w.subscription = ? ORDER BY w.id", subscription)
         return [webhook(row) for row in found]
 
-    def page(self, owner: str, after: str = "", limit: int = 100) -> list[Webhook]:
-        """An owner's next few after one of them, in the order in which they were made."""
-        above = "coalesce((SELECT id FROM webhook WHERE name = ? AND owner = ?), 0)"
-        sql = f"SELECT {COLUMNS} FROM {LIVE} WHERE w.owner = ? AND w.id > {above} ORDER BY w.id LIMIT ?"
-        return [webhook(row) for row in self._db.rows(sql, owner, after, owner, limit)]
+    def page(self, owner: str | None, after: str = "", limit: int = 100) -> list[Webhook]:
+        """The next few of an owner (None: of all) after one of them, in the order in which they were made."""
+        theirs, who = ("", ()) if owner is None else (" AND owner = ?", (owner,))
+        above = f"coalesce((SELECT id FROM webhook WHERE name = ?{theirs}), 0)"
+        mine = theirs.replace("owner", "w.owner")
+        sql = f"SELECT {COLUMNS} FROM {LIVE} WHERE w.id > {above}{mine} ORDER BY w.id LIMIT ?"
+        return [webhook(row) for row in self._db.rows(sql, after, *who, *who, limit)]
 
     def get(self, name: str, owner: str | None = None) -> Webhook:
         """One of them."""

@@ -8,6 +8,7 @@ from starlette.types import ASGIApp
 from tidings import __version__
 from tidings.web import feeds, live, opml, page, posts, reading, shapes, subscriptions, webhooks
 from tidings.web.edge import Edge
+from tidings.web.packing import Packed
 from tidings.web.problems import answer_problems, documented
 from tidings.web.reading import Straight
 from tidings.web.service import Here, Owner, Service
@@ -28,7 +29,7 @@ def me(owner: Owner, here: Here) -> shapes.Me:
 
 def application(service: Service) -> ASGIApp:
     """The app for a service; who runs it keeps the service's pulse beating."""
-    return Edge(Straight(described(service), service))
+    return Edge(Packed(Straight(described(service), service)))
 
 
 def described(service: Service) -> FastAPI:

@@ -13,7 +13,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
-from tidings.errors import UnknownSubscription
+from tidings.errors import StoreError, UnknownSubscription
 from tidings.store.records import StoredMatch
 from tidings.web import shapes
 from tidings.web.problems import Refused, documented, missing
@@ -130,11 +130,15 @@ def _latest(here: Service, subscription: int, count: int) -> list[StoredMatch]:
 
 
 def _after(here: Service, subscription: int, cursor: int, is_allowed: Callable[[], bool]) -> list[StoredMatch] | None:
-    """The next page; None if there is nothing to be read any more."""
-    with suppress(UnknownSubscription):
+    """The next page; None if there is nothing to be read any more. While the store is away nothing is new."""
+    try:
         if is_allowed():
             return here.reading.matches(subscription, cursor, _PAGE, most_characters=MOST_CHARACTERS)
-    return None
+        return None
+    except UnknownSubscription:
+        return None
+    except StoreError:
+        return []
 
 
 def _event(match: StoredMatch) -> ServerSentEvent:

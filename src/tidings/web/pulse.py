@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -14,16 +13,17 @@ _LOG = logging.getLogger("tidings.web")
 
 
 class Pulse:
-    """Wakes whoever waits when a number (the store's last) has changed; `fails` once it could not be read for long.
+    """Wakes whoever waits when a number (the store's last) has changed.
 
-    The store connects anew by itself; where that fails for so long, who serves ends, to be started again.
+    A store that cannot be read is logged, once when it is lost and once when it is back. Requests are refused meanwhile
+    (503), and who listens waits on.
     """
 
-    def __init__(self, number: Callable[[], int], every_s: float = 0.3, patience_s: float = 30.0) -> None:
-        self._number, self._every_s, self._patience_s = number, every_s, patience_s
+    def __init__(self, number: Callable[[], int], every_s: float = 0.3) -> None:
+        self._number, self._every_s = number, every_s
         self._changed = asyncio.Event()
         self.beats = 0
-        self.fails = asyncio.Event()
+        self.is_lost = False
         self.is_over = False
 
     async def beyond(self, beats: int, patience_s: float) -> None:
@@ -55,17 +55,24 @@ class Pulse:
                 await task
 
     async def _beat(self) -> None:
-        last, well_at = -1, time.monotonic()
+        last = -1
         while True:
-            try:
-                number = await asyncio.to_thread(self._number)
-                well_at = time.monotonic()
-            except TidingsError as error:
-                number = last
-                if time.monotonic() - well_at > self._patience_s and not self.fails.is_set():
-                    _LOG.error("the store cannot be read: %s", error)
-                    self.fails.set()
+            number = await self._looked(last)
             if number != last:
                 last = number
                 self._wake()
             await asyncio.sleep(self._every_s)
+
+    async def _looked(self, last: int) -> int:
+        """The number now; the last one where it cannot be read."""
+        try:
+            number = await asyncio.to_thread(self._number)
+        except TidingsError as error:
+            if not self.is_lost:
+                _LOG.error("the store cannot be read; requests are refused until it can: %s", error)
+            self.is_lost = True
+            return last
+        if self.is_lost:
+            _LOG.error("the store can be read again")
+        self.is_lost = False
+        return number
