@@ -21,13 +21,13 @@ $(STAMP): pyproject.toml constraints.txt scripts/setup.sh
 run: $(STAMP)  ## a live demonstration on posts the project makes itself
 	@$(WITH_JAVA) $(BIN)/tidings demo $(ARGS)
 
-TWO := -n 2 --dist loadfile  # much of a test is Spark starting, which takes one core
+SHARED := -n 4 --dist loadfile  # on two cores: more than half of a test is waiting for Spark, servers and clocks
 
 test: $(STAMP)  ## the tests, without the long ones (ARGS="-k word" to choose)
-	@$(WITH_JAVA) $(BIN)/python -m pytest -m "not long" $(TWO) $(ARGS)
+	@$(WITH_JAVA) $(BIN)/python -m pytest -m "not long" $(SHARED) $(ARGS)
 
 test-long: $(STAMP)  ## all tests, the long ones too
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(TWO) $(ARGS)
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(SHARED) $(ARGS)
 
 check: $(STAMP)  ## lint, formatting and types
 	@$(BIN)/ruff check .
