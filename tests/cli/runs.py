@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TIDINGS = (sys.executable, "-m", "tidings.cli.main")
-_SECONDS = 280
+_SECONDS = 800
 _SEVERAL = """
 import contextlib, io, json, sys
 from tidings.cli.main import run

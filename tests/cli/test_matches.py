@@ -197,7 +197,7 @@ def test_a_pipe_closed_early_is_no_failure(store):
         env={**environment(), "PWD": os.getcwd()},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     assert done.stderr == ""

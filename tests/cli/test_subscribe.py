@@ -244,7 +244,7 @@ def test_with_a_database_the_work_lies_in_a_directory(monkeypatch):
 
 def test_subscribing_loads_neither_spark_nor_kernels(tmp_path):
     told = subprocess.run(
-        [sys.executable, "-c", IMPORTS], env=environment(), capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", IMPORTS], env=environment(), capture_output=True, text=True, check=True, timeout=300
     )
     assert [told.stdout.splitlines()[place] for place in (0, -1)] == ["1", "[]"], told.stderr
 

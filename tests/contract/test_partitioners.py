@@ -90,7 +90,7 @@ def test_another_process_gives_the_same_matchers():
         "from tests.contract.test_partitioners import *\n"
         f"print([each(learned(name, {said!r}, 5), [*KNOWN, b'unknown']) for name in PARTITIONERS])"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=400)
     here = [each(learned(name, said, 5), [*KNOWN, b"unknown"]) for name in PARTITIONERS]
     assert told.stdout.strip() == str(here)
 

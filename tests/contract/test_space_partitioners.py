@@ -89,7 +89,7 @@ def test_another_process_gives_the_same_plans():
         "from tests.contract.test_space_partitioners import *\n"
         "print([told(learned(name, *many(), 3)) for name in SPACE_PARTITIONERS])"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=200)
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=600)
     assert said.stdout.strip() == str([told(learned(name, *many(), 3)) for name in SPACE_PARTITIONERS])
 
 

@@ -68,7 +68,7 @@ def crawl(state, crash=""):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=400,
         check=False,
     )
     assert done.returncode == (-signal.SIGKILL if crash else 0), done.stderr[-2_000:]

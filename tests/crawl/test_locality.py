@@ -155,7 +155,7 @@ def test_delays_between_network_namespaces_are_measured() -> None:
     command = ["unshare", "-rn", sys.executable, "-m", "tests.crawl.delayed_network"]
     known = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     environment = {**os.environ, "PATH": PLACES, "PYTHONPATH": known}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment)
     if done.returncode:
         pytest.skip(f"delays between network namespaces cannot be made here: {done.stderr.strip()[-200:]}")
     found = {line.split()[0]: float(line.split()[1]) for line in done.stdout.splitlines()}

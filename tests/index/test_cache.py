@@ -94,7 +94,7 @@ def test_two_processes_at_once_end_with_one_good_copy(one, tmp_path):
     root = tmp_path / "cache"
     command = [sys.executable, "-c", OPEN, str(root), str(one)]
     started = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    assert [process.communicate(timeout=120)[0] for process in started] == [f"{len(QUERIES)}\n"] * 2
+    assert [process.communicate(timeout=400)[0] for process in started] == [f"{len(QUERIES)}\n"] * 2
     assert len(kept(root)) == len(Index.open(one).manifest.files)
     assert left_over(root) == []
     before = kept(root)

@@ -16,7 +16,7 @@ import pyspark
 from tidings.spark.java import require_java
 
 CORES, MEMORY = 1, "1g"  # of each worker
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 STOP_SECONDS = 10.0
 _NOT_GIVEN = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "TIDINGS_MASTER", "TIDINGS_CACHE_DIR", "SPARK_CONF_DIR")
 _SPARK = Path(pyspark.__file__).parent

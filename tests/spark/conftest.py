@@ -74,7 +74,7 @@ def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str
         env={**os.environ, "PYTHONPATH": path, **environment},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=800,
         check=False,
     )
     assert told.returncode == 0, told.stdout[-3000:] + told.stderr[-6000:]

@@ -24,7 +24,7 @@ import pyspark
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidings" / "kafka"
 SPARK_JARS = Path(pyspark.__file__).parent / "jars"
 FETCH_SECONDS = 240
-START_SECONDS = 60
+START_SECONDS = 180
 ABSENT = "UNRESOLVED DEPENDENCIES"
 NO_ANSWER = ":::: ERRORS"  # Ivy lists under it what went wrong on the way, not what the registry said
 

@@ -21,7 +21,7 @@ from tidings.match.scan import scan
 from tidings.query.parse import parse
 
 QUERIES = [*DEMO_QUERIES.values(), *generate_queries(100, seed=6)]
-COMMAND_SECONDS = 240
+COMMAND_SECONDS = 600
 
 
 @dataclass(frozen=True)

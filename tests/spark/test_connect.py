@@ -36,7 +36,7 @@ def test_both_plans_match_in_a_connect_session(tmp_path):
     """In a process of its own: one that has a Connect session has no other."""
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable}  # the server's workers have our packages
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "posts")]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment)
+    told = subprocess.run(command, capture_output=True, text=True, timeout=800, env=environment)
     assert told.returncode == 0, told.stderr[-2000:]
     matches = [[1, 1, 1], [2, 2, 1]]
     assert json.loads(told.stdout.splitlines()[-1]) == {

@@ -45,7 +45,7 @@ def taken(spark, feed: Tagged, folder: Path, fail_at: int) -> Sink:
     return sink
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1_800)
 def test_windows_are_exact_although_batches_fail(spark, tmp_path):
     feed, folder = Tagged(tmp_path / "in"), tmp_path / "correlations"
     folder.mkdir()

@@ -193,7 +193,7 @@ def run(name: str, jars: str, servers: str, work: Path) -> subprocess.CompletedP
     quick = "-XX:TieredStopAtLevel=1"  # these JVMs do not live long enough to be compiled well
     environment = {**os.environ, "PYTHONPATH": path, kafka.JARS_VARIABLE: jars, "JAVA_TOOL_OPTIONS": quick}
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=800, check=False)
 
 
 @pytest.fixture(scope="module")

@@ -68,5 +68,5 @@ def test_a_crawl_ends_well_when_its_whole_group_is_told_to(tmp_path):
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as crawl:
             silent.accept()  # so a visit is under way
             os.killpg(crawl.pid, signal.SIGTERM)
-            _, said = crawl.communicate(timeout=120)
+            _, said = crawl.communicate(timeout=400)
         assert (crawl.returncode, "Traceback" in said, "stopped: 0 visits" in said) == (0, False, True), said

@@ -22,7 +22,7 @@ from tidings.store import open_store
 from tidings.watch.figures import StreamFigures, load_figures
 
 QUERIES = tuple(DEMO_QUERIES.values())
-SECONDS = 150.0
+SECONDS = 450.0
 _POLL_S = 0.02
 
 Pairs = set[tuple[int, int]]

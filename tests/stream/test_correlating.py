@@ -16,7 +16,7 @@ from tests.stream.tagged import LATENESS, PANES, SLIDE, Tagged, reported
 
 from tidings.watch.correlations import load_correlations
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1_800)
 OPTIONS = (
     "--correlate", "--window", f"{SLIDE * PANES} s", "--slide", f"{SLIDE} s", "--lateness", f"{LATENESS} s",
     "--partitions", "4", "--sn", "1", "--z", "50", "--threshold", "0.05", "--posts-a-partition", "60",

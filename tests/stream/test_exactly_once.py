@@ -55,7 +55,7 @@ def test_six_crashes_lose_nothing_and_repeat_nothing_and_a_replay_uses_its_first
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1_800)
 def test_a_crash_at_every_point_loses_nothing_and_repeats_nothing(tmp_path):
     state, feed = tmp_path / "state", Feed(tmp_path / "in")
     feed.put(len(POINTS) + 2)

@@ -15,7 +15,7 @@ EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1_800)
 def test_an_executor_killed_in_a_batch_changes_nothing(tmp_path):
     state, feed = tmp_path / "state", Feed(tmp_path / "in", posts_a_file=30_000)
     feed.put(2)

@@ -12,7 +12,7 @@ from tidings.spark.points import SWITCH_POINTS
 from tidings.store import open_store
 from tidings.watch.figures import load_figures
 
-pytestmark = pytest.mark.timeout(600)  # several starts of Spark
+pytestmark = pytest.mark.timeout(1_800)  # several starts of Spark
 PLAN = ("--plan", "partitioned", "--matchers", "3")
 LATER_QUERY = "the OR in OR a OR storm OR fire OR match"
 

@@ -13,7 +13,7 @@ from tests.stream.running import Feed, run_once, stored, wanted
 from tidings.store import open_store
 from tidings.watch.figures import load_figures
 
-pytestmark = pytest.mark.timeout(600)  # several starts of Spark
+pytestmark = pytest.mark.timeout(1_800)  # several starts of Spark
 WORDS = ("storm", "fire", "match", "goal", "election", "music", "rain", "market", "city", "game")
 IN_NO_TIME = ("--latency", "1 ms", "--matchers", "4", "--trigger", "1 s")  # whatever is unread is too much
 FILES, KILLED = 5, 3

@@ -81,7 +81,7 @@ class Served:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)  # two starts of Spark, on a machine that may have much else to do
+@pytest.mark.timeout(1_800)  # two starts of Spark, on a machine that may have much else to do
 def test_feeds_and_queries_become_a_service_that_survives_its_children_and_ends_when_told(tmp_path, newspaper):
     served = Served(tmp_path / "state")
     try:
