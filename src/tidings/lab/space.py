@@ -12,7 +12,7 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,53 +29,78 @@ from tidings.lab.space_fleet import renumbered
 from tidings.lab.spatial import Tweets, departures, draw_subscriptions
 from tidings.partition.space.load import OBJECTS_AN_UPDATE
 
+Say = Callable[[str], None]
 _POSTS_A_BATCH = 50_000
 
 
+class _Drawn(NamedTuple):
+    """What is matched with what: posts of places, Q1 and what comes to it, and as many subscriptions of words only."""
+
+    posts: pa.Table
+    q1: pa.Table
+    new: pa.Table
+    text: pa.Table
+
+
 def measure_space(
-    folder: Path, subscriptions: int, posts: int | None, repetitions: int, seed: int, say: Callable[[str], None] = print
+    folder: Path, subscriptions: int, posts: int | None, repetitions: int, seed: int, say: Say = print
 ) -> dict[str, Any]:
     """Q1 and as many subscriptions of words only, on the same posts, in turns."""
-    table = load_located(posts, seed)
-    table = table.add_column(0, "id", pa.array(np.arange(len(table))))
-    _write(folder / "posts", table)
-    say(f"drawing {subscriptions:,} subscriptions of Q1 and of words only for {len(table):,} posts")
-    tweets = Tweets.of(table.slice(0, 100_000))
-    q1 = draw_subscriptions("Q1", subscriptions, tweets, seed)
-    text_posts = Posts(table.select(["id", "text"]), "geo tweets")
-    text = benchmark_subscriptions(subscriptions, seed, text_posts).table
+    drawn = _drawn(subscriptions, posts, seed, say)
+    count = len(drawn.posts)
+    _write(folder / "posts", drawn.posts)
     start = time.perf_counter()
-    index, _ = create_index(folder / "q1", q1)
+    index, _ = create_index(folder / "q1", drawn.q1)
     seconds = time.perf_counter() - start
     say(f"  Q1 compiled in {seconds:.1f} s, {index.size_bytes / subscriptions:.0f} bytes each")
-    new = draw_subscriptions("Q1", max(1, len(table) // (2 * OBJECTS_AN_UPDATE)), tweets, seed + 1)
-    updates, update_seconds = _updated(index, renumbered(new, subscriptions), len(table), seed)
+    updates, update_seconds = _updated(index, drawn.new, count, seed)
     say(f"  {updates:,} updates in {update_seconds:.1f} s")
     frames = {
         **_frames("Q1", folder / "posts", index),
-        **_frames("text", folder / "posts", create_index(folder / "t", text)[0]),
+        **_frames("text", folder / "posts", create_index(folder / "t", drawn.text)[0]),
     }
     matches = {name: int(frames[f"{name}, rows"].count()) for name in ("Q1", "text")}  # also warms up
+    times = _timed(frames, repetitions, count, say)
+    return {
+        "posts": count,
+        "subscriptions": subscriptions,
+        "updates": updates,
+        "update_seconds": update_seconds,
+        "compiling_seconds": seconds,
+        "bytes_a_subscription": index.size_bytes / subscriptions,
+        "matches_a_post": {name: found / count for name, found in matches.items()},
+        "seconds": times,
+        **_rates("", times["Q1, rows"], times["text, rows"], count, updates, update_seconds),
+        **_rates("_in_lists", times["Q1, lists"], times["text, lists"], count, updates, update_seconds),
+    }
+
+
+def _drawn(subscriptions: int, posts: int | None, seed: int, say: Say) -> _Drawn:
+    table = load_located(posts, seed)
+    table = table.add_column(0, "id", pa.array(np.arange(len(table))))
+    say(f"drawing {subscriptions:,} subscriptions of Q1 and of words only for {len(table):,} posts")
+    tweets = Tweets.of(table.slice(0, 100_000))
+    new = draw_subscriptions("Q1", max(1, len(table) // (2 * OBJECTS_AN_UPDATE)), tweets, seed + 1)
+    text_posts = Posts(table.select(["id", "text"]), "geo tweets")
+    return _Drawn(
+        table,
+        draw_subscriptions("Q1", subscriptions, tweets, seed),
+        renumbered(new, subscriptions),
+        benchmark_subscriptions(subscriptions, seed, text_posts).table,
+    )
+
+
+def _timed(frames: dict[str, Any], repetitions: int, posts: int, say: Say) -> dict[str, list[float]]:
+    """The seconds of every frame, in turns."""
     times: dict[str, list[float]] = {name: [] for name in frames}
     for number in range(repetitions):
         for name, frame in frames.items():
             start = time.perf_counter()
             frame.write.format("noop").mode("overwrite").save()
             times[name].append(time.perf_counter() - start)
-        rates = "; ".join(f"{name} {len(table) / taken[-1]:,.0f}" for name, taken in times.items())
+        rates = "; ".join(f"{name} {posts / taken[-1]:,.0f}" for name, taken in times.items())
         say(f"  repetition {number + 1}, posts/s: {rates}")
-    return {
-        "posts": len(table),
-        "subscriptions": subscriptions,
-        "updates": updates,
-        "update_seconds": update_seconds,
-        "compiling_seconds": seconds,
-        "bytes_a_subscription": index.size_bytes / subscriptions,
-        "matches_a_post": {name: count / len(table) for name, count in matches.items()},
-        "seconds": times,
-        **_rates("", times["Q1, rows"], times["text, rows"], len(table), updates, update_seconds),
-        **_rates("_in_lists", times["Q1, lists"], times["text, lists"], len(table), updates, update_seconds),
-    }
+    return times
 
 
 def _rates(
