@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml constraints.txt scripts/setup.sh
 run: $(STAMP)  ## a live demonstration on posts the project makes itself
 	@$(WITH_JAVA) $(BIN)/tidings demo $(ARGS)
 
-SHARED := -n 4 --dist loadfile  # on two cores: more than half of a test is waiting for Spark, servers and clocks
+SHARED := -n 2 --dist loadfile  # much of a test is Spark starting, which takes one core; four took no less time
 
 test: $(STAMP)  ## the tests, without the long ones (ARGS="-k word" to choose)
 	@$(WITH_JAVA) $(BIN)/python -m pytest -m "not long" $(SHARED) $(ARGS)

@@ -174,6 +174,7 @@ def test_followed_matches_appear_as_they_arrive_until_a_signal_ends_it_with_0(st
         told = json.loads(process.stdout.readline())
         assert told["post_id"] == 2
         assert time.monotonic() - stored_at < 2
+        time.sleep(0.5)  # the cursor is noted after the match was printed: told again sooner than not at all
         process.send_signal(number)
         out, err = process.communicate(timeout=10)
     assert (process.returncode, out) == (0, "")

@@ -140,6 +140,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn", "Co"]), min_s
 def test_the_quick_reader_agrees_with_the_lenient_one(items):
     from xml.sax.saxutils import escape
 
+    assume(all(_mended_text(guid) == guid for guid, *_ in items))  # else feedparser mends the link too
     listed = [item(*(escape(part) for part in (guid, title)), date, escape(text)) for guid, title, text, date in items]
     document = rss(*listed)
     quick = well_formed.read(document, "", URL)
@@ -148,15 +149,15 @@ def test_the_quick_reader_agrees_with_the_lenient_one(items):
 
 
 def _mended(article):
+    return replace(article, **{name: _mended_text(getattr(article, name)) for name in ("title", "text")})
+
+
+def _mended_text(text):
     """feedparser takes text that looks like UTF-8 encoded twice for just that."""
-
-    def mended(text):
-        try:
-            return text.encode("iso-8859-1").decode("utf-8")
-        except UnicodeError:
-            return text
-
-    return replace(article, **{name: mended(getattr(article, name)) for name in ("guid", "title", "text")})
+    try:
+        return text.encode("iso-8859-1").decode("utf-8")
+    except UnicodeError:
+        return text
 
 
 @settings(max_examples=150, deadline=None)
