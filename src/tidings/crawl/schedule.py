@@ -25,13 +25,13 @@ _PRIOR_EVENTS, _PRIOR_S = 0.25, DAY_S / 4  # an unknown feed has an article a da
 class Pace:
     """How often at most and at least, what a request is worth, and how quickly the past is forgotten.
 
-    ``worth_s`` is how many seconds of waiting for one update are worth a request: at 112 a feed with an article an
-    hour is asked every 15 minutes, one with an article a week every three hours.
+    ``worth_s`` is how many seconds of waiting for one update are worth a request: at 40 a feed with an article an
+    hour is asked every nine minutes, one with an article a week every two hours.
     """
 
     least_s: float = 300.0
     most_s: float = DAY_S
-    worth_s: float = 112.0
+    worth_s: float = 40.0
     half_life_s: float = 14 * DAY_S
     longest_wait_s: float = 7 * DAY_S  # that a server may ask for with Retry-After
 
