@@ -152,3 +152,12 @@ def test_a_parquet_file_is_on_the_disk_before_the_batch_is_marked_as_done(tmp_pa
     found = Found(pa.table({"id": [1]}), pa.table({"subscription": [1], "post_row": [0]}), pa.table({"reason": []}))
     ToParquet(tmp_path / "out").deliver("stream-name", 3, 9, [found])
     assert synced == [".matches-stream-n-0000000003.parquet.partial", "out"]
+
+
+def test_parquet_is_as_large_as_it_says(tmp_path, monkeypatch):
+    monkeypatch.setattr("tidings.spark.found._LARGE_BYTES", 100_000)
+    texts = pa.table({"text": [f"{number:0100d}" for number in range(900)]})
+    pq.write_table(texts, tmp_path / "a.parquet", compression="zstd", use_dictionary=False)
+    assert (tmp_path / "a.parquet").stat().st_size < 50_000
+    assert not is_large([tmp_path / "a.parquet"])
+    assert is_large([tmp_path / "a.parquet"] * 2)

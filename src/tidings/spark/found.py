@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +21,8 @@ from tidings.store import Found
 
 _EXCERPT = 200
 _LARGE_BYTES = 128 << 20  # of input: what was found of so much comes to the driver in one piece
-_PACKED, _UNPACKED = (".gz", ".parquet", ".pq"), 8  # these hold about so many times their size
+_PARQUET = (".parquet", ".pq")
+_PACKED, _UNPACKED = (".gz", *_PARQUET), 8  # these hold about so many times their size
 _PART_BYTES, _PART_ROWS = 32 << 20, 50_000
 _ROWS_AT_ONCE = 1_000
 
@@ -37,7 +39,16 @@ class Parts:
 
 def is_large(files: Iterable[Path]) -> bool:
     """Whether what is found in these files may be more than the driver should hold."""
-    return sum(file.stat().st_size * (_UNPACKED if file.suffix in _PACKED else 1) for file in files) > _LARGE_BYTES
+    return sum(map(_held_bytes, files)) > _LARGE_BYTES
+
+
+def _held_bytes(file: Path) -> int:
+    """About what a file holds; Parquet tells it."""
+    if file.suffix in _PARQUET:
+        with suppress(pa.ArrowException):  # Spark will tell what is wrong with it
+            told = pq.read_metadata(file)
+            return sum(told.row_group(number).total_byte_size for number in range(told.num_row_groups))
+    return file.stat().st_size * (_UNPACKED if file.suffix in _PACKED else 1)
 
 
 def gathered(found: DataFrame, folder: Path | None) -> Parts:
