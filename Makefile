@@ -1,7 +1,7 @@
 # `make` alone lists what there is. Every target sets up first what it needs; a second time that costs nothing.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-long check format bench soak lab clean
+.PHONY: help setup run test test-long fuzz check format bench soak lab clean
 
 BIN := .venv/bin
 STAMP := .venv/.tidings-setup
@@ -28,6 +28,9 @@ test: $(STAMP)  ## the tests, without the long ones (ARGS="-k word" to choose)
 
 test-long: $(STAMP)  ## all tests, the long ones too
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(SHARED) $(ARGS)
+
+fuzz: $(STAMP)  ## the tests of generated input, with examples that were not tried before
+	@$(WITH_JAVA) $(BIN)/python -m pytest -m "hypothesis and not long" --hypothesis-profile fresh $(SHARED) $(ARGS)
 
 check: $(STAMP)  ## lint, formatting and types
 	@$(BIN)/ruff check .

@@ -98,3 +98,7 @@ def test_a_test_message_tells_whether_it_was_taken(capsys, subscription, status,
         assert run(["hooks", "test", made["id"], "--allow", "loopback"]) == code
         server.shutdown()
     assert (str(status) in "".join(capsys.readouterr()), seen) == (True, ["webhook.test"])
+
+
+def test_options_before_a_command_are_not_passed_over(capsys):
+    assert "write: tidings hooks list … --state …" in refused(capsys, "--state", "news", "list")

@@ -138,21 +138,20 @@ TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn", "Co"]), min_s
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(TEXT, TEXT, TEXT, st.integers(1, 4_000_000_000)), max_size=5))
 def test_the_quick_reader_agrees_with_the_lenient_one(items):
+    document = _written(items)
+    assert well_formed.read(document, "", URL) is not None
+    mended = well_formed.read(_written([(*map(_mended, told), date) for *told, date in items]), "", URL)
+    assume(mended is not None)  # what was mended may be no XML
+    assert mended.articles == lenient.read(document, "", URL).articles
+
+
+def _written(items):
     from xml.sax.saxutils import escape
 
-    assume(all(_mended_text(guid) == guid for guid, *_ in items))  # else feedparser mends the link too
-    listed = [item(*(escape(part) for part in (guid, title)), date, escape(text)) for guid, title, text, date in items]
-    document = rss(*listed)
-    quick = well_formed.read(document, "", URL)
-    assert quick is not None
-    assert tuple(map(_mended, quick.articles)) == lenient.read(document, "", URL).articles
+    return rss(*(item(escape(guid), escape(title), date, escape(text)) for guid, title, text, date in items))
 
 
-def _mended(article):
-    return replace(article, **{name: _mended_text(getattr(article, name)) for name in ("title", "text")})
-
-
-def _mended_text(text):
+def _mended(text):
     """feedparser takes text that looks like UTF-8 encoded twice for just that."""
     try:
         return text.encode("iso-8859-1").decode("utf-8")
@@ -245,9 +244,8 @@ def test_bare_ampersands_and_other_encodings_are_read_as_the_lenient_reader_read
     told = f"<guid isPermaLink='false'>1</guid><title>t</title><description>{text}.</description>"
     document = rss(f"<item>{told}</item>").decode()
     declared = document.replace('"1.0"', f'"1.0" encoding="{charset}"', 1).encode(charset)
-    quick = well_formed.read(declared, "", URL)
-    assert quick is not None
-    assert quick.articles == lenient.read(declared, "", URL).articles
+    (quick,) = well_formed.read(declared, "", URL).articles
+    assert (replace(quick, text=_mended(quick.text)),) == lenient.read(declared, "", URL).articles
 
 
 def test_what_is_said_to_be_two_encodings_or_is_none_is_left_to_the_lenient_reader():

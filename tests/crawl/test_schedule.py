@@ -199,7 +199,6 @@ def test_a_hundred_articles_at_once_are_one_update():
     assert (archive.articles, archive.updates) == (301, 2)
 
 
-def test_a_memory_from_before_updates_were_counted_goes_by_its_articles():
-    told = Memory.from_json('{"rhythm": {"articles": 5.0, "over_s": 100.0}}')
-    assert told.rhythm.updates == 5.0
-    assert Memory.from_json(told.to_json()) == told
+def test_as_it_is_set_an_article_an_hour_is_asked_for_every_nine_minutes_and_one_a_week_every_two_hours():
+    assert interval_s(steady(24), Pace()) == pytest.approx(537, abs=3)
+    assert interval_s(steady(1 / 7), Pace()) == pytest.approx(6_956, abs=30)

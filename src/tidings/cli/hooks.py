@@ -13,7 +13,7 @@ from tidings.cli.pipe import closable, one_line, safe_json, say
 from tidings.cli.state import DEFAULT_STATE, StateOption, WorkOption, state_at
 from tidings.cli.subscriptions import OwnerOption
 from tidings.cli.times import moment
-from tidings.errors import OutputError
+from tidings.errors import InputError, OutputError
 
 if TYPE_CHECKING:
     from tidings.deliver.webhook_send import Sender
@@ -50,6 +50,7 @@ def hooks(
 ) -> None:
     """Open, send, end; unless a command follows."""
     if context.invoked_subcommand is not None:
+        _check_placed(context)
         return
     from tidings.outgoing.addresses import Allowed
 
@@ -58,6 +59,15 @@ def hooks(
         from tidings.deliver.webhook_send import Sender  # here: aiohttp takes its time
 
         asyncio.run(_until_told(Sender(store, reached, tell=say)))
+
+
+def _check_placed(context: typer.Context) -> None:
+    """Options before a command would be heard by nobody."""
+    for name in ("state", "work", "allow"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            after = f"tidings hooks {context.invoked_subcommand} … --{name} …"
+            raise InputError(f"--{name} stands before the command, where it is for sending; write: {after}")
 
 
 async def _until_told(sender: Sender) -> None:

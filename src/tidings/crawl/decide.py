@@ -43,9 +43,7 @@ class Memory:
     @classmethod
     def from_json(cls, text: str) -> Memory:
         found: dict[str, Any] = json.loads(text)
-        told = found.get("rhythm", {})
-        rhythm = Rhythm(**{"updates": told.get("articles", 0.0), **told})  # which were not counted once
-        return cls(**{**found, "rhythm": rhythm})
+        return cls(**{**found, "rhythm": Rhythm(**found.get("rhythm", {}))})
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))

@@ -17,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict
 from tidings.errors import StoreBusy, StoreDamaged, StoreError, StoreFull
 from tidings.store.database import Given, Held, Row, Whole
 from tidings.store.hold import busy, myself
-from tidings.store.schema import migrate
+from tidings.store.schema import is_current, migrate
 from tidings.store.wire import WholesDumper, copied
 
 WORDS = {"key": "BIGINT PRIMARY KEY", "clustered": "", "exact": ' COLLATE "C"'}
@@ -76,11 +76,8 @@ class PostgresDatabase:
     def _is_current(self) -> bool:
         """Whether there is nothing to migrate: who only reads must not wait for a batch that is being stored."""
         made = "SELECT to_regclass(quote_ident(current_schema()) || '.store_version')"
-        versions = self.rows("SELECT version FROM store_version") if self.rows(made)[0][0] is not None else []
-        steps: list[str] = []
-        for (version,) in versions:
-            migrate(self._where, version, steps.append, WORDS)
-        return bool(versions) and not steps
+        found = self.rows("SELECT version FROM store_version") if self.rows(made)[0][0] is not None else []
+        return is_current(self._where, [version for (version,) in found], WORDS)
 
     def rows(self, sql: str, *parameters: Any) -> list[Row]:
         with self._lock, self._told():

@@ -121,6 +121,14 @@ def statements(step: str, words: dict[str, str]) -> list[str]:
     return [statement.strip() for statement in filled.split(";") if statement.strip()]
 
 
+def is_current(where: object, versions: Sequence[int], words: dict[str, str]) -> bool:
+    """Whether a store with this version (none: a new one) has nothing to migrate; a newer one is refused."""
+    steps: list[str] = []
+    for version in versions:
+        migrate(where, version, steps.append, words)
+    return bool(versions) and not steps
+
+
 def migrate(
     where: object,
     version: int,

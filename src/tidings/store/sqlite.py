@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from tidings.errors import StoreBusy, StoreDamaged, StoreError, StoreFull
 from tidings.store.database import Given, Held, Row, Whole
 from tidings.store.hold import hold_file
-from tidings.store.schema import migrate
+from tidings.store.schema import is_current, migrate
 
 FILE = "tidings.sqlite"
 SAFE_VERSION = (3, 51, 3)  # the first without the bug that loses commits when two connections meet a WAL reset
@@ -79,10 +79,7 @@ class SqliteDatabase:
         """Whether there is nothing to migrate: who only reads must not wait for a batch that is being stored."""
         if not self.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'store_version'"):
             return False
-        versions, steps = self.rows("SELECT version FROM store_version"), list[str]()
-        for (version,) in versions:
-            migrate(self._path, version, steps.append, WORDS)
-        return bool(versions) and not steps
+        return is_current(self._path, [version for (version,) in self.rows("SELECT version FROM store_version")], WORDS)
 
     def _check_length(self) -> None:
         """A file cut short is found when opened, not when its missing part is read some day."""
