@@ -126,7 +126,7 @@ class World:
     """A feed whose articles come at given times, visited by our decisions; the clock is a number."""
 
     def __init__(self, times, window=20):
-        self.times, self.window = np.sort(np.asarray(times)), window
+        self.times, self.window = sorted(map(float, times)), window
         self.asked = Asked(1, "https://a.example/f", Memory())
         self.found, self.requests = {}, 0
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.contract.matchers import match_index
 
+from tidings.errors import IndexDamaged
 from tidings.index import follow
 from tidings.index.follow import Follower
 from tidings.index.manifest import PlanRecord, versions
@@ -138,6 +139,54 @@ def test_the_version_that_is_being_merged_stays(tmp_path, monkeypatch):
         follower.close()
         follower.retire()
         assert merging not in versions(tmp_path / "index")
+
+
+def test_a_merge_for_which_there_is_no_room_leaves_the_index_as_it_was(tmp_path, monkeypatch):
+    tried = []
+
+    def fails(index):
+        tried.append(index.version)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(follow, "_LEAST", 1)
+    monkeypatch.setattr(follow, "prepare_merge", fails)
+    with open_store(tmp_path) as store:
+        follower = Follower(store, tmp_path / "index")
+        for number in range(1, 9):
+            store.subscribe("cat")
+            assert len(match_index(follower.refresh(), POSTS, 5)) == number
+            follower.close()
+    assert "No space" in str(follower.merging_failure)
+    assert 1 < len(tried) < 5  # not at every change, and not for the last time
+
+
+def test_a_merge_that_finds_the_index_damaged_says_so(tmp_path, monkeypatch):
+    def fails(index):
+        raise ValueError("no such word")
+
+    monkeypatch.setattr(follow, "_LEAST", 0)
+    monkeypatch.setattr(follow, "prepare_merge", fails)
+    with open_store(tmp_path) as store:
+        follower = Follower(store, tmp_path / "index")
+        store.subscribe("cat")
+        follower.refresh()
+        follower.close()
+        with pytest.raises(IndexDamaged, match="could not be merged: no such word"):
+            follower.refresh()
+
+
+def test_closing_does_not_wait_for_a_version_that_takes_long(tmp_path, monkeypatch):
+    going_on = threading.Event()
+    monkeypatch.setattr(follow, "_CLOSING_S", 0.01)
+    with open_store(tmp_path) as store:
+        follower = Follower(store, tmp_path / "index")
+        try:
+            assert follower.make(lambda index: going_on.wait(60) and None)
+            follower.close()
+            assert follower.is_learning
+            assert not follower.has_learned
+        finally:
+            going_on.set()
 
 
 def _no_matches() -> pa.Table:

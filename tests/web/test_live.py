@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 from tests.web.conftest import listening
 from tests.web.test_subscriptions import subscribe
 
+from tidings.web import live as live_module
+
 
 class Events:
     """Events of an open connection, one by one."""
@@ -76,6 +78,19 @@ def test_without_an_id_only_what_comes_is_told(ann, found, service):
         assert stream.posts(1) == ["b"]
 
 
+def test_whoever_is_greeted_misses_nothing_however_slowly_his_place_was_found(ann, found, service, monkeypatch):
+    def slowly(here, subscription, count, looked=live_module._latest):
+        time.sleep(0.3)
+        return looked(here, subscription, count)
+
+    monkeypatch.setattr(live_module, "_latest", slowly)
+    made = subscribe(ann)
+    with listening(service) as url, events(url, live(made)) as stream:
+        assert stream.answer.readline().startswith(b":")
+        found(made["id"], ["a"])
+        assert stream.posts(1) == ["a"]
+
+
 def test_more_than_a_page_is_told_whole(ann, found, service):
     made = subscribe(ann)
     ids = [f"{n:04}" for n in range(250)]
@@ -106,7 +121,6 @@ def test_an_id_of_another_store_misses_nothing_from_now_on(ann, found, service):
     made = subscribe(ann)
     with listening(service) as url, events(url, live(made), **{"Last-Event-ID": "999999"}) as stream:
         assert stream.answer.readline().startswith(b":")
-        time.sleep(0.2)
         found(made["id"], ["a"])
         assert stream.posts(1) == ["a"]
 

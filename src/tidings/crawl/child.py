@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import json
 import os
 import resource
 import select
@@ -20,6 +19,8 @@ from dataclasses import fields
 from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any
+
+import orjson
 
 from tidings.crawl.article import Article, Document, NotAFeed
 
@@ -43,13 +44,13 @@ class Parser:
 
         The event loop itself talks to the child: a thread would wait for the interpreter at every word.
         """
-        asked = json.dumps([content_type, url]).encode()
+        asked = orjson.dumps([content_type, url])
         child = self._child if self._is_running() else await asyncio.to_thread(self._started)
         assert child is not None
         try:
             async with asyncio.timeout(self._seconds):
                 await _write(_handle(child.stdin), _framed(asked) + _framed(document))
-                answer = json.loads(await _read(_handle(child.stdout)))
+                answer = orjson.loads(await _read(_handle(child.stdout)))
         except (OSError, EOFError, ValueError):  # a timeout is an OSError
             self.close()
             raise NotAFeed(f"reading it took more than {self._seconds:g} seconds or too much memory") from None
@@ -169,7 +170,7 @@ def _answers(requests: IO[bytes]) -> Iterator[dict[str, Any]]:
 
     yield {}  # loaded
     while length := requests.read(_LENGTH.size):
-        content_type, url = json.loads(requests.read(_LENGTH.unpack(length)[0]))
+        content_type, url = orjson.loads(requests.read(_LENGTH.unpack(length)[0]))
         document = requests.read(_LENGTH.unpack(requests.read(_LENGTH.size))[0])
         try:
             yield {"document": _told(parse(document, content_type, url))}
@@ -184,7 +185,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     with contextlib.suppress(BrokenPipeError):
         for answer in _answers(sys.stdin.buffer):
-            sys.stdout.buffer.write(_framed(json.dumps(answer).encode()))
+            sys.stdout.buffer.write(_framed(orjson.dumps(answer)))
             sys.stdout.buffer.flush()
 
 

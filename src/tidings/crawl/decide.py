@@ -6,12 +6,13 @@ the articles that are known. Only new articles go on.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any
+
+import orjson
 
 from tidings.crawl.article import Article, Document
 from tidings.crawl.fetch import Fetched
@@ -42,11 +43,11 @@ class Memory:
 
     @classmethod
     def from_json(cls, text: str) -> Memory:
-        found: dict[str, Any] = json.loads(text)
+        found: dict[str, Any] = orjson.loads(text)
         return cls(**{**found, "rhythm": Rhythm(**found.get("rhythm", {}))})
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), separators=(",", ":"))
+        return orjson.dumps(self).decode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ connects with a known one is new; one that is known and says something else is a
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,6 +16,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import orjson
 
 from tidings.crawl.article import Article
 
@@ -142,9 +143,9 @@ def _digest(*parts: str) -> str:
 
 def packed(known: Iterable[KnownArticle]) -> str:
     """As the store keeps them."""
-    return json.dumps([[one.said, one.seen_at, *one.keys] for one in known], separators=(",", ":"))
+    return orjson.dumps([(one.said, one.seen_at, *one.keys) for one in known]).decode()
 
 
 def unpacked(text: str) -> tuple[KnownArticle, ...]:
     """As they were packed."""
-    return tuple(KnownArticle(said, seen_at, tuple(keys)) for said, seen_at, *keys in json.loads(text or "[]"))
+    return tuple(KnownArticle(said, seen_at, tuple(keys)) for said, seen_at, *keys in orjson.loads(text or "[]"))

@@ -28,6 +28,7 @@ from tidings.store import Store, Subscription
 
 _MUCH = 4  # a merge is worth it when a quarter of the base has come or gone
 _LEAST = 1_000  # and this many at least
+_CLOSING_S = 3.0  # a stream that is told to stop stops within ten
 _KEPT_VERSIONS = 8  # for tasks that still run, and for whoever looks
 
 
@@ -48,6 +49,8 @@ class Follower:
         self._learned = learned
         self._making: _Making | None = None
         self.learning_failure: BaseException | None = None  # of what was learned last
+        self.merging_failure: BaseException | None = None  # of the last merge
+        self._merged_above = 0  # changes: a merge that failed is tried again when there are twice as many
         self.index = self._opened()
 
     def refresh(self) -> Index:
@@ -94,9 +97,9 @@ class Follower:
         retire_versions(self._folder, self._store.pinned() | making | set(late))
 
     def close(self) -> None:
-        """Wait for a version that is in the making; its files are swept up at the next start."""
+        """Wait a little for a version that is in the making; its files are swept up at the next start."""
         if self._making is not None:
-            self._making.join()
+            self._making.join(_CLOSING_S)
 
     def _opened(self) -> Index:
         """The newest version if it is whole and made for this plan; else all subscriptions are compiled anew."""
@@ -144,7 +147,8 @@ class Follower:
         """Not while two plans live side by side: then old subscriptions stay until few are left (`adjust/overall`)."""
         plan = self.index.manifest.plan
         is_double = plan is not None and bool(plan.before)
-        if self._making is None and not is_double and _weight(self.index) > max(_LEAST, _base(self.index) // _MUCH):
+        much = max(_LEAST, _base(self.index) // _MUCH, self._merged_above)
+        if self._making is None and not is_double and _weight(self.index) > much:
             index = self.index
             self._making = _Making(index, lambda: prepare_merge(index))
 
@@ -155,8 +159,11 @@ class Follower:
         made, self._making = self._making, None
         if made.prepared is not None:
             self.index = made.prepared.publish(self.index.version + 1)
+            self._merged_above = 0
         elif made.learns:
             self.learning_failure = made.failure  # the plan there is serves as before
+        elif isinstance(made.failure, OSError | MemoryError):  # no room for it: the segments there are serve as before
+            self.merging_failure, self._merged_above = made.failure, 2 * _weight(self.index)
         else:
             raise IndexDamaged(self._folder, f"could not be merged: {made.failure}") from made.failure
 

@@ -5,13 +5,12 @@ All feeds of a host are one crawler's, so that its politeness to hosts is everyb
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from hashlib import blake2b
 
+import orjson
 import pyarrow as pa
+import uvloop
 from pyspark.sql import SparkSession
 
 from tidings.crawl.child import Parser
@@ -78,18 +77,13 @@ def visit_all(asked: Iterable[Asked], manners: Manners) -> list[Outcome]:
     async def collected() -> list[Outcome]:
         return [one async for one in crawler.visit_all(asked)]
 
-    return asyncio.run(collected())
+    return uvloop.run(collected())
 
 
-def _in_pieces(outcomes: Iterable[Outcome]) -> Iterator[list[str]]:
-    texts = [json.dumps({**_shallow(one), "visited": _shallow(one.visited)}) for one in outcomes]
+def _in_pieces(outcomes: Iterable[Outcome]) -> Iterator[list[bytes]]:
+    texts = [orjson.dumps(one) for one in outcomes]
     for start in range(0, len(texts), _A_BATCH):
         yield texts[start : start + _A_BATCH]
-
-
-def _shallow(one: Outcome | Visited) -> dict[str, object]:
-    """Its fields as they are; `asdict` would copy every post."""
-    return {field.name: getattr(one, field.name) for field in fields(one)}
 
 
 def asked_of(row: Mapping[str, object]) -> Asked:
@@ -101,5 +95,5 @@ def asked_of(row: Mapping[str, object]) -> Asked:
 
 def outcome_of(text: str) -> Outcome:
     """An outcome as it came back."""
-    found = json.loads(text)
+    found = orjson.loads(text)
     return Outcome(**{**found, "visited": Visited(**found["visited"])})

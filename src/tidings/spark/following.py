@@ -8,6 +8,7 @@ from pathlib import Path
 from tidings.errors import IndexDamaged, InputError
 from tidings.index.follow import Follower
 from tidings.index.manifest import load_manifest, versions
+from tidings.partition.words.learn import DEFAULT
 from tidings.partition.words.wanted import WantedPlan
 from tidings.spark.plan import fits, plan_record
 from tidings.spark.request import StreamRequest
@@ -26,6 +27,18 @@ class Following:
     @property
     def plan(self) -> str:
         return "replicated" if self.wanted is None else "partitioned"
+
+    def in_vain(self, request: StreamRequest) -> str | None:
+        """What to tell somebody who chose how to share out an index that is not shared out; None where all is used."""
+        chosen = {
+            "--matchers": request.matchers is not None,
+            "--partitioner": request.partitioner != DEFAULT,
+            "--relearn": request.relearn.every_s is not None,
+        }
+        names = " and ".join(name for name, is_chosen in chosen.items() if is_chosen)
+        if self.wanted is not None or not names:
+            return None
+        return f"every worker holds the whole index, as it fits: {names} will be of use with --plan partitioned"
 
 
 def followed(request: StreamRequest, store: Store) -> Following:

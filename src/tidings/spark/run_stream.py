@@ -54,6 +54,8 @@ def run_stream(request: StreamRequest, say: Say) -> None:
                 check_settings(request.folder / FOLDER, request.correlate.settings)
             following = followed(request, store)
             lineage.note(following.follower.index.manifest.position)
+            if (told := following.in_vain(request)) is not None:
+                say(told)
         stack.callback(following.follower.close)
         stack.enter_context(set_by_signals(stop))
         spark = stack.enter_context(started(request))

@@ -24,6 +24,7 @@ def tidied(request: StreamRequest, follower: Follower, say: Say) -> Iterator[Non
                 with open_store(request.where) as store:  # anew: a database may have been away meanwhile
                     store.retain(request.retention)
                 follower.retire()
+                _tell_failure(follower, say)
             except Exception as error:  # whatever it is, the stream goes on, and what it leaves must stay bounded
                 say(f"tidying up failed and is tried again in {_TIDY_S:.0f} s: {error}")
 
@@ -34,3 +35,9 @@ def tidied(request: StreamRequest, follower: Follower, say: Say) -> Iterator[Non
     finally:
         done.set()
         thread.join(_TIDY_S)
+
+
+def _tell_failure(follower: Follower, say: Say) -> None:
+    failure, follower.merging_failure = follower.merging_failure, None
+    if failure is not None:
+        say(f"the index could not be merged; it goes on as it is until twice as much has changed: {failure}")

@@ -6,12 +6,13 @@ the outbox, and the memory that makes them known) is stored in one transaction: 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import orjson
 
 from tidings.errors import UnknownFeed
 from tidings.outgoing.urls import checked_url
@@ -23,7 +24,7 @@ _PAGE = 1_000
 _FEED = "f.id, f.url, {title}, f.site, f.state, {added}, f.checked_at, f.due_at, f.error, f.articles, {given}"
 _MINE = _FEED.format(title="CASE WHEN o.title <> '' THEN o.title ELSE f.title END", added="o.added_at", given="o.given")
 _ANYBODYS = _FEED.format(title="f.title", added="f.added_at", given="''")
-_json = json.JSONEncoder(ensure_ascii=False).encode
+_line = partial(orjson.dumps, option=orjson.OPT_APPEND_NEWLINE)
 _OUTBOX_POSTS = 2_000  # a row of the outbox: one file in the inbox
 
 
@@ -169,8 +170,8 @@ def visited(db: Database, outcomes: Sequence[Visited]) -> int:
             if _note(db, one):
                 posts += one.posts
         for start in range(0, len(posts), _OUTBOX_POSTS):
-            lines = "".join([f"{_json(post)}\n" for post in posts[start : start + _OUTBOX_POSTS]])
-            text = lines.replace("\\u0000", "\\ufffd")
+            lines = b"".join(map(_line, posts[start : start + _OUTBOX_POSTS]))
+            text = lines.decode().replace("\\u0000", "\\ufffd")
             db.run("INSERT INTO outbox (number, posts) VALUES (?, ?)", counter(db, "outbox", 1) + 1, text)
     return len(posts)
 

@@ -103,13 +103,14 @@ async def _follow(
     here: Service, subscription: int, cursor: int | None, last: int, is_allowed: Callable[[], bool]
 ) -> AsyncIterator[ServerSentEvent]:
     """From the cursor on, for as long as it may be listened to; a last event `gone` when it may no longer."""
-    yield ServerSentEvent(comment="tidings", retry=_RETRY_MS)
+    page = []
     if cursor is None:
         page = await run_in_threadpool(_latest, here, subscription, max(last, 1))
         cursor = page[-1].cursor if page else 0
-        for match in page if last else []:
-            yield _event(match)
     cursor = min(cursor, here.reading.last_number())  # one of a store that was there before
+    yield ServerSentEvent(comment="tidings", retry=_RETRY_MS)  # whoever hears this hears all that comes after it
+    for match in page if last else []:
+        yield _event(match)
     while not here.pulse.is_over:
         beats = here.pulse.beats
         found = await run_in_threadpool(_after, here, subscription, cursor, is_allowed)

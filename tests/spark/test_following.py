@@ -1,0 +1,28 @@
+"""The index a stream begins with."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidings.partition.words.due import Rules
+from tidings.spark.following import followed
+from tidings.spark.request import StreamRequest
+from tidings.store import open_store
+
+
+@pytest.mark.parametrize(
+    ("chosen", "told"),
+    [
+        ({}, None),
+        ({"partitioner": "hash"}, "--partitioner will"),
+        ({"matchers": 4, "relearn": Rules(3_600.0)}, "--matchers and --relearn will"),
+        ({"partitioner": "hash", "plan": "partitioned"}, None),
+    ],
+)
+def test_a_choice_about_matchers_is_not_passed_over_in_silence_where_there_are_none(tmp_path, chosen, told):
+    with open_store(tmp_path) as store:
+        request = StreamRequest("posts", str(tmp_path), tmp_path, **chosen)
+        following = followed(request, store)
+        found = following.in_vain(request)
+        following.follower.close()
+    assert found is None if told is None else told in found
