@@ -67,7 +67,7 @@ async def visited(asked, manners=MANNERS, now=BEGIN, parser=None):
     """What visits lead to, by feed."""
     made = parser or Parser()
     try:
-        crawler = Crawler(manners, made, lambda: now)
+        crawler = Crawler(manners, [made], lambda: now)
         return {one.visited.feed: one async for one in crawler.visit_all(asked)}
     finally:
         if parser is None:

@@ -33,7 +33,7 @@ from tidings.store import open_store
 manners = Manners(politeness=Politeness(between_s=0.001), allow=Allowed.parse(["loopback"]))
 def visit(feeds, known):
     rows = [{"feed": one.id, "url": one.url, "visit": one.visit, "known": known.get(one.id, "[]")} for one in feeds]
-    return visit_all(map(asked_of, rows), manners)
+    return [one for some in visit_all(map(asked_of, rows), manners) for one in some]
 with open_store(sys.argv[1]) as store, store.hold_crawler():
     Rounds(store, Path(sys.argv[1]) / "inbox", manners.politeness, visit, print).run(threading.Event(), once=True)
 """

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from email.utils import formatdate
 
-from tests.crawl.servers import BEGIN, again, answer, feed, item, rss, serving, visited
+from tests.crawl.servers import BEGIN, MANNERS, again, answer, feed, item, rss, serving, visited
 
+from tidings.crawl.child import Parser
+from tidings.crawl.crawler import Crawler
+from tidings.crawl.parse import parse
 from tidings.outgoing.guard import USER_AGENT
 
 
@@ -167,3 +170,18 @@ def test_a_feed_that_broke_is_read_again_as_soon_as_it_is_mended():
     _, second, third = visits(handler, 3)
     assert (second.visited.state, ids(third)) == ("failing", ["About b"])
     assert 'If-None-Match: "1"' in heads[2]
+
+
+def test_a_crawler_with_two_parsers_reads_two_documents_at_once():
+    class Meeting(Parser):
+        async def parse(self, document, content_type, url):
+            await asyncio.wait_for(both.wait(), 5.0)
+            return parse(document, content_type, url)
+
+    async def run():
+        async with serving(answer(body=rss("a"))) as url:
+            crawler = Crawler(MANNERS, [Meeting(), Meeting()], lambda: BEGIN)
+            return [one.step async for one in crawler.visit_all([feed(url, number) for number in range(4)])]
+
+    both = asyncio.Barrier(2)
+    assert asyncio.run(run()) == ["read"] * 4

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 import aiohttp
@@ -36,12 +37,16 @@ class Manners:
 
 @dataclass(slots=True)
 class Crawler:
-    """The tools of a crawler. The parser is lent: it may outlive the crawler."""
+    """The tools of a crawler. The parsers are lent: they may outlive the crawler."""
 
     manners: Manners
-    parser: Parser
+    parsers: Sequence[Parser]
     clock: Callable[[], float] = time.time
-    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)  # the parser takes one document at a time
+    _free: asyncio.LifoQueue[Parser] = field(default_factory=asyncio.LifoQueue)  # the one that was busy last goes first
+
+    def __post_init__(self) -> None:
+        for parser in self.parsers:
+            self._free.put_nowait(parser)
 
     async def visit_all(self, feeds: Iterable[Asked]) -> AsyncIterator[Outcome]:
         """The outcomes as they come, each feed once; no feed keeps another from being visited."""
@@ -85,12 +90,21 @@ class Crawler:
             spent = wire_bytes + getattr(error, "wire_bytes", 0)
             return decide.failed(asked, error.reason, self.clock(), pace, answer, spent)
 
+    @asynccontextmanager
+    async def _parser(self) -> AsyncIterator[Parser]:
+        """One that is free: a parser takes one document at a time."""
+        parser = await self._free.get()
+        try:
+            yield parser
+        finally:
+            self._free.put_nowait(parser)
+
     async def _read(self, session: aiohttp.ClientSession, asked: Asked, answer: Fetched, gate: Gate) -> Outcome:
         """Read the document; of a page that was given for a feed never read, read the first feed it points to."""
         for _ in range(2):
             try:
-                async with self._reading:
-                    document = await self.parser.parse(answer.body, answer.header("Content-Type"), answer.url)
+                async with self._parser() as parser:
+                    document = await parser.parse(answer.body, answer.header("Content-Type"), answer.url)
                 return decide.read(asked, answer, document, self.clock(), self.manners.pace)
             except NotAFeed as error:
                 if not error.feeds or asked.memory.read_at is not None:

@@ -137,7 +137,7 @@ def _serve(posts: Posts, options: argparse.Namespace) -> dict[str, Any]:
 def _crawl(options: argparse.Namespace) -> dict[str, Any]:
     from tidings.lab.crawling import measure_crawling
 
-    measured = measure_crawling(SEED, options.quick, _say)
+    measured = measure_crawling(SEED, options.quick, options.repetitions, _say)
     _stop_spark()
     return measured
 

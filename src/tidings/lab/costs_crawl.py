@@ -82,7 +82,7 @@ async def _timed(parser: Parser, feeds: list[Asked]) -> tuple[list[Outcome], flo
     """The outcomes in order, and processor seconds of this process and its parser."""
     manners = Manners(politeness=Politeness(at_once=100, between_s=0.0), allow=Allowed.parse(["loopback"]))
     before = _cpu_s()
-    found = {one.visited.feed: one async for one in Crawler(manners, parser).visit_all(feeds)}
+    found = {one.visited.feed: one async for one in Crawler(manners, [parser]).visit_all(feeds)}
     return [found[number] for number in range(len(feeds))], _cpu_s() - before
 
 

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -37,13 +38,14 @@ from tidings.store import DueFeed, Store, open_store
 
 Say = Callable[[str], None]
 FEEDS, HOSTS = 1_000, 500
+_WARM_ROUNDS, _WARM_FEEDS = 5, 100  # a crawler runs for weeks, and so does its JVM
 
 
-def measure_crawling(seed: int, quick: bool, say: Say) -> dict[str, Any]:
+def measure_crawling(seed: int, quick: bool, repetitions: int, say: Say) -> dict[str, Any]:
     """Both; returns what the record keeps."""
     history = load_history(seed)
     found: dict[str, Any] = {"history": asyncio.run(_through(history, say)) | {"source": history.source}}
-    found["rate"] = _rate(40 if quick else FEEDS, 20 if quick else HOSTS, say)
+    found["rate"] = _rate(40 if quick else FEEDS, 20 if quick else HOSTS, repetitions, say)
     return found
 
 
@@ -58,7 +60,7 @@ async def _through(history: History, say: Say) -> dict[str, Any]:
             Replay(history).serving() as server,
             guarded_session(manners.allow, auto_decompress=False) as session,
         ):
-            crawler = Crawler(manners, parser, lambda: server.now)
+            crawler = Crawler(manners, [parser], lambda: server.now)
             waiting = [(feed.snapshots[0].at, place) for place, feed in enumerate(history.feeds)]
             feeds = [Asked(n + 1, server.url(feed), Memory()) for n, feed in enumerate(history.feeds)]
             came = [{item.link: item.at for item in feed.items} for feed in history.feeds]
@@ -135,8 +137,8 @@ def _path(link: str) -> str:
     return urlsplit(link).path.rstrip("/") + urlsplit(link).query
 
 
-def _rate(feeds: int, hosts: int, say: Say) -> dict[str, Any]:
-    """Feeds a second of a round in which all are new, and of the next, in which none changed."""
+def _rate(feeds: int, hosts: int, repetitions: int, say: Say) -> dict[str, Any]:
+    """Feeds a second of a round in which all are new, and of the next, in which none changed; the middle of some."""
     import tidings
     from tidings.spark.crawl import crawl_round
     from tidings.spark.rounds import Rounds
@@ -148,19 +150,25 @@ def _rate(feeds: int, hosts: int, say: Say) -> dict[str, Any]:
     def visit(chosen: Sequence[DueFeed], known: Mapping[int, str]) -> list[Outcome]:
         return crawl_round(spark, chosen, known, manners, crawlers)
 
-    measured: dict[str, Any] = {"feeds": feeds, "hosts": hosts}
+    timed: dict[str, list[float]] = {"new": [], "unchanged": []}
+    articles: dict[str, int] = {}
     with tempfile.TemporaryDirectory(prefix="tidings-bench-crawl-") as name, _served(hosts) as port:
         folder = Path(name)
         with open_store(folder) as store:
-            _round(Rounds(store, folder / "inbox", manners.politeness, visit, _quiet), store, _urls(port, 8, 4, "warm"))
-            for turn in ("new", "unchanged"):
-                rounds = Rounds(store, folder / "inbox", manners.politeness, visit, _quiet)
-                seconds, articles = _round(rounds, store, _urls(port, feeds, hosts, "feed"))
-                states = [one.state for one in store.feeds()]
-                measured[turn] = {"seconds": seconds, "feeds_per_second": feeds / seconds, "articles": articles}
-                measured[turn]["ok"] = states.count("ok") - 8
-                say(f"  {feeds:,} {turn} feeds on {hosts:,} hosts: {feeds / seconds:,.0f} feeds/s")
-    return measured
+
+            def crawled(urls: list[str]) -> tuple[float, int]:
+                return _round(Rounds(store, folder / "inbox", manners.politeness, visit, _quiet), store, urls)
+
+            for turn in range(_WARM_ROUNDS):
+                crawled(_urls(port, min(feeds, _WARM_FEEDS), hosts, f"warm{turn}"))
+            for repetition in range(repetitions):
+                for kind, seconds in timed.items():
+                    took, articles[kind] = crawled(_urls(port, feeds, hosts, f"feed{repetition}"))
+                    seconds.append(took)
+                    say(f"  {feeds:,} {kind} feeds on {hosts:,} hosts: {feeds / took:,.0f} feeds/s")
+            failed = sum(one.state != "ok" for one in store.feeds())
+    rates = {kind: {"seconds": told, "feeds_per_second": feeds / median(told)} for kind, told in timed.items()}
+    return {"feeds": feeds, "hosts": hosts, "articles": articles, "failed": failed, **rates}
 
 
 def _quiet(line: str) -> None:

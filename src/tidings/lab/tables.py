@@ -266,8 +266,7 @@ def _crawl(run: record.Record) -> Iterator[str]:
     )
     yield ""
     rows = [
-        (turn, f"{one['feeds_per_second']:,.0f}", f"{one['articles']:,}")
-        for turn, one in ((turn, rate[turn]) for turn in ("new", "unchanged"))
+        (turn, f"{rate[turn]['feeds_per_second']:,.0f}", f"{rate['articles'][turn]:,}") for turn in ("new", "unchanged")
     ]
     hosts = f"{rate['feeds']:,} local feeds on {rate['hosts']:,} hosts"
     yield from table((hosts, "feeds/s", "new articles"), rows)

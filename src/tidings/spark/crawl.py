@@ -5,7 +5,8 @@ All feeds of a host are one crawler's, so that its politeness to hosts is everyb
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 
 import orjson
@@ -25,8 +26,9 @@ ShareOut = Callable[[Sequence[str], int], Sequence[int]]
 """From the hosts of feeds and the number of crawlers, the crawler of each feed; equal hosts have equal crawlers."""
 
 _FIELDS = "outcome string"
-_A_BATCH = 500
-_parser: Parser | None = None  # of a Python worker: it serves many tasks, and ends with it
+_A_BATCH = 50
+_PARSERS = 2  # a crawler that is the last to be done has cores to itself
+_parsers = tuple(Parser() for _ in range(_PARSERS))  # of a Python worker: they serve many tasks, and end with it
 
 
 def by_name(hosts: Sequence[str], crawlers: int) -> list[int]:
@@ -62,28 +64,27 @@ def visiting(manners: Manners) -> Stage:
 
     def visit(batches: Batches) -> Batches:
         asked = [asked_of(row) for batch in batches for row in batch.to_pylist()]
-        for some in _in_pieces(visit_all(asked, manners)):
-            yield pa.record_batch({"outcome": pa.array(some, pa.string())})
+        for some in visit_all(asked, manners):
+            yield pa.record_batch({"outcome": pa.array([orjson.dumps(one) for one in some], pa.string())})
 
     return visit
 
 
-def visit_all(asked: Iterable[Asked], manners: Manners) -> list[Outcome]:
-    """Visit them in this process, parsing in its child."""
-    global _parser
-    _parser = _parser or Parser()
-    crawler = Crawler(manners, _parser)
-
-    async def collected() -> list[Outcome]:
-        return [one async for one in crawler.visit_all(asked)]
-
-    return uvloop.run(collected())
+def visit_all(asked: Iterable[Asked], manners: Manners) -> Iterator[list[Outcome]]:
+    """Visit them in this process, parsing in its children; some outcomes at a time, so that they travel meanwhile."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        outcomes = Crawler(manners, _parsers).visit_all(asked)
+        while some := runner.run(_next(outcomes)):
+            yield some
 
 
-def _in_pieces(outcomes: Iterable[Outcome]) -> Iterator[list[bytes]]:
-    texts = [orjson.dumps(one) for one in outcomes]
-    for start in range(0, len(texts), _A_BATCH):
-        yield texts[start : start + _A_BATCH]
+async def _next(outcomes: AsyncIterator[Outcome]) -> list[Outcome]:
+    some: list[Outcome] = []
+    async for one in outcomes:
+        some.append(one)
+        if len(some) == _A_BATCH:
+            break
+    return some
 
 
 def asked_of(row: Mapping[str, object]) -> Asked:

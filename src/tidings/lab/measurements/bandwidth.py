@@ -101,7 +101,7 @@ class _Visitor:
     def __init__(self, server: Replay, parser: Parser, feed: PastFeed, level: str, spent: _Spent) -> None:
         self._server, self._feed, self._level, self._spent = server, feed, level, spent
         manners = Manners(politeness=Politeness(between_s=0.0), allow=Allowed.parse(["loopback"]))
-        self._crawler = Crawler(manners, parser, clock=lambda: server.now)
+        self._crawler = Crawler(manners, [parser], clock=lambda: server.now)
         self._memory, self._known = Memory(), tuple[KnownArticle, ...]()
 
     async def visit_all(self, looks: list[float]) -> None:
