@@ -5,7 +5,7 @@ It reads what it is sure of and leaves everything else (None) to the lenient rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -123,32 +123,34 @@ def _itunes(name: str) -> tuple[str, ...]:
 
 
 def _item(item: Element, ns: str) -> Raw:
-    told: dict[str, list[Element]] = {}
+    told: dict[str, str] = {}  # the first child of each name that says something
     for child in item:
-        told.setdefault(child.tag, []).append(child)
+        if child.tag not in told and (text := _text(child).strip()):
+            told[child.tag] = text
     names = _names(ns)
-    guid = _told_first(told, names.guid)
-    is_link = "://" in guid and told[names.guid][0].get("isPermaLink", "true").lower() == "true"
+    guid = told.get(names.guid, "")
     return Raw(
         guid=guid or item.get(f"{_RDF}about", ""),
-        link=_told_first(told, names.link) or _atom_link(item) or (guid if is_link else ""),
-        title=_told_first(told, *names.titles),
-        text=_told_first(told, *names.texts) or _first(item, _MEDIA_TEXT),
-        author=_told_first(told, *names.authors) or _first(item, _ATOM_AUTHOR),
-        published=_told_first(told, *names.dates),
-        tags=[_text(one) for name in names.tags if name in told for one in told[name]]
-        + [word for word in _told_first(told, *names.keywords).split(",") if word],
+        link=told.get(names.link) or _atom_link(item) or (guid if "://" in guid and _is_link(item, names) else ""),
+        title=_told_first(told, names.titles),
+        text=_told_first(told, names.texts) or _first(item, _MEDIA_TEXT),
+        author=_told_first(told, names.authors) or _first(item, _ATOM_AUTHOR),
+        published=_told_first(told, names.dates),
+        tags=[_text(one) for name in names.tags if name in told for one in item.findall(name)]
+        + [word for word in _told_first(told, names.keywords).split(",") if word],
     )
 
 
-def _told_first(told: Mapping[str, list[Element]], *names: str) -> str:
-    """As `_first`, of children sorted by name."""
+def _told_first(told: Mapping[str, str], names: Iterable[str]) -> str:
     for name in names:
         if name in told:
-            for one in told[name]:
-                if text := _text(one).strip():
-                    return text
+            return told[name]
     return ""
+
+
+def _is_link(item: Element, names: _Names) -> bool:
+    guid = item.find(names.guid)
+    return guid is not None and guid.get("isPermaLink", "true").lower() == "true"
 
 
 def _ttl(minutes: str) -> float:
