@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidings.index.compile import GrowingVocabulary, compile_subscriptions
+from tidings.index.lead import lead_terms
 from tidings.partition.words.asked import Asked, fit_asked, fit_texts
 from tidings.partition.words.corpus import Corpus, joined, receive_texts
 from tidings.partition.words.salb import salb_plus
@@ -92,6 +93,26 @@ def test_only_words_that_lead_are_learned_and_a_word_with_much_work_is_split():
     assert set(fit_asked(asked_of(said, wanted), 8, split_hot=False).versions.counts.tolist()) == {1}
     unled = fit_asked(asked_of(said, ["storm flood", "storm flood"]), 8, split_hot=False)
     assert len(unled.words) == 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(posts, queries, st.integers(1, 8))
+def test_every_lead_that_is_said_was_learned_as_one(said, wanted, matchers):
+    """An index takes the hot words of the plan and finds the leads by itself: the very ones the plan was made for."""
+    asked = asked_of(said, wanted)
+    plan = fit_asked(asked, matchers)
+    hot = np.flatnonzero(np.concatenate([[False], plan.versions_of(asked.terms).counts > 1])).astype(np.uint32)
+    leads = np.unique(lead_terms(asked.conjunctions, hot))
+    heard = [asked.terms[lead - 1] for lead in leads.tolist() if lead and (asked.posts.terms == lead).any()]
+    assert (plan.words.numbers(heard) > 0).all()
+    assert set(plan.words.terms()) <= {*heard, *(asked.terms[word - 1] for word in hot.tolist())}
+
+
+def test_a_hot_word_that_leads_nowhere_stays_hot():
+    """With `work` not told as hot, an index would let it lead who asks for two hot words."""
+    said = ["great work"] * 60 + ["work"] * 60 + [f"rare{number}" for number in range(40)]
+    plan = fit_asked(asked_of(said, ["great work", "work rare1", *(f"rare{number}" for number in range(40))]), 8)
+    assert (plan.versions_of([b"work", b"great"]).counts > 1).all()
 
 
 def test_who_does_not_know_what_is_asked_learns_from_the_words_alone():
