@@ -31,7 +31,7 @@ _REPEATS = 5
 _BATCH = 5_000
 
 
-def calibrate(tweets: pa.Table, subscriptions: int = 20_000, posts: int = 20_000, seed: int = 1) -> LoadModel:
+def calibrate(tweets: pa.Table, subscriptions: int = 100_000, posts: int = 20_000, seed: int = 1) -> LoadModel:
     """Measure on Q1 drawn from these tweets, with `subscriptions` and a tenth of them."""
     drawn = draw_subscriptions("Q1", subscriptions, Tweets.of(tweets), seed)
     with TemporaryDirectory() as folder:

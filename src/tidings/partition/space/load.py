@@ -17,10 +17,10 @@ class LoadModel:
     The defaults are what `lab/calibrate.py` measured on this class of machine; a plan keeps those it was made with.
     """
 
-    check_ns: float = 0.122
-    post_ns: float = 163.0
-    insert_ns: float = 5_560.0
-    delete_ns: float = 235.0
+    check_ns: float = 0.014
+    post_ns: float = 300.0
+    insert_ns: float = 1_280.0
+    delete_ns: float = 225.0
     turnover: float = 0.1  # the share of subscriptions that go, and come, while the posts are matched
 
     @classmethod
