@@ -52,6 +52,13 @@ _LOOKS: Mapping[str, tuple[str, str]] = {
     "expected, pairs as counted": ("#7048e8", "D"),
     "expected at random": ("#343a40", "x"),
     "fitted": ("#343a40", ""),
+    "hybrid": ("#0b7285", "o"),
+    "kdtree": ("#e8590c", "s"),
+    "grid": ("#7048e8", "D"),
+    "rtree": ("#2f9e44", "^"),
+    "metric": ("#d6336c", "P"),
+    "hypergraph": ("#343a40", "x"),
+    "frequency": ("#adb5bd", "v"),
 }
 _OTHERS = ("#0b7285", "#e8590c", "#7048e8", "#2f9e44", "#d6336c", "#343a40")
 _LABELS: Mapping[str, str] = {
@@ -84,6 +91,11 @@ _LABELS: Mapping[str, str] = {
     "largest_tags": "share of the tags",
     "largest_load": "share of the posts",
     "np": "n·p",
+    "latency_ms": "milliseconds",
+    "worker_bytes": "bytes",
+    "dispatcher_bytes": "bytes",
+    "workers": "workers",
+    "round": "round",
 }
 
 
@@ -119,12 +131,10 @@ def draw_panel(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
     if panel.get("bars"):
         _bars(axes, panel, rows)
         return
-    names = [value for ((_, value),) in points(rows, [panel["series"]])] if "series" in panel else [""]
-    order = {name: place for place, name in enumerate(_LOOKS)}
-    for number, name in enumerate(sorted(names, key=lambda one: order.get(str(one), 99))):
+    for number, name in enumerate(_series(panel, rows)):
         mine = matching(rows, {panel["series"]: name}) if name != "" else list(rows)
         places, heights, errors = _line(panel, mine, rows)
-        colour, marker = _LOOKS.get(str(name), (_OTHERS[number % len(_OTHERS)], "o"))
+        colour, marker = _look(name, number)
         many = len(places) > _MANY
         width = 1.0 if many else 2.2 if name == "salb+" else 1.5
         dotted = bool(panel.get("dots")) and name != "fitted"
@@ -132,7 +142,7 @@ def draw_panel(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
         style = {"color": colour, "marker": mark, "ms": 5, "lw": width, "capsize": 2.5}
         bars = errors if any(errors) else None
         shape = {"ls": "none"} if dotted else {}
-        axes.errorbar(places, heights, yerr=bars, label=str(name), elinewidth=0.9, **style, **shape)
+        axes.errorbar(places, heights, yerr=bars, label=_called(panel, name), elinewidth=0.9, **style, **shape)
         if "marks" in panel:  # where something happened
             happened = [row[panel["x"]] for row in mine if row.get(panel["marks"])]
             axes.vlines(happened, 0, max(heights, default=1), color=QUIET, lw=0.5, zorder=0)
@@ -144,13 +154,38 @@ def draw_panel(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
     axes.tick_params(color=QUIET)
 
 
+def _series(panel: Mapping[str, Any], rows: Rows) -> list[Any]:
+    """The series of a panel in the order of `_LOOKS`; a nameless one where it has none."""
+    names = [value for ((_, value),) in points(rows, [panel["series"]])] if "series" in panel else [""]
+    order = {name: place for place, name in enumerate(_LOOKS)}
+    return sorted(names, key=lambda one: order.get(str(one), 99))
+
+
+def _look(name: object, number: int) -> tuple[str, str]:
+    return _LOOKS.get(str(name), (_OTHERS[number % len(_OTHERS)], "o"))
+
+
+def _called(panel: Mapping[str, Any], name: object) -> str:
+    called: str = panel.get("names", {}).get(str(name), str(name))
+    return called
+
+
 def _bars(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
-    """A bar for each value of x, in the order of the rows, with its height above it."""
+    """A bar for each value of x, in the order of the rows: with its height above it, or one for each series."""
     names = list(dict.fromkeys(row[panel["x"]] for row in rows))
-    heights = [float(np.mean([row[panel["y"]] for row in matching(rows, {panel["x"]: name})])) for name in names]
-    drawn = axes.bar([str(name) for name in names], heights, color=_OTHERS[0], width=0.6)
-    labels = [f"{height:,.0f}" if height >= 1000 else f"{height:.3g}" for height in heights]
-    axes.bar_label(drawn, labels, padding=2, fontsize=9)
+    series = _series(panel, rows)
+    width = 0.8 / len(series) if len(series) > 1 else 0.6
+    for number, one in enumerate(series):
+        mine = matching(rows, {panel["series"]: one}) if one != "" else list(rows)
+        heights = [float(np.mean([row[panel["y"]] for row in matching(mine, {panel["x"]: name})])) for name in names]
+        places = np.arange(len(names)) + (number - (len(series) - 1) / 2) * width
+        drawn = axes.bar(places, heights, color=_look(one, number)[0], width=width, label=_called(panel, one))
+        if len(series) == 1:
+            labels = [f"{height:,.0f}" if height >= 1000 else f"{height:.3g}" for height in heights]
+            axes.bar_label(drawn, labels, padding=2, fontsize=9)
+    axes.set_xticks(range(len(names)), [str(name) for name in names])
+    if panel.get("yscale") != "log" and max(axes.get_ylim()) >= 10_000:
+        axes.yaxis.set_major_formatter(lambda value, _: _short(value))
     axes.set_axisbelow(True)
     if panel.get("yscale") == "log":
         axes.set_yscale("log")

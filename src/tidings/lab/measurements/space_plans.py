@@ -34,7 +34,7 @@ def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[s
                     fleet = SpaceFleet.learned(Path(folder) / "index", subscriptions, name, workers, as_located(known))
                     seconds = time.perf_counter() - start
                     work = fleet.work(fleet.receive(unseen), new, parameters["repetitions"])
-                    place = {"query_set": query_set, "set_number": int(query_set[1:]), "workers": workers}
+                    place = {"query_set": query_set, "workers": workers}
                     about = {**place, "algorithm": name, "building_seconds": seconds}
                     row = {**about, **work.described(), **fleet.memory()}
                 yield f"{name} on {workers}, {query_set}", [row]
