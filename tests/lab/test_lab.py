@@ -16,6 +16,7 @@ from tidings.lab.draw import NumberedPosts
 from tidings.lab.experiment import Claim, experiment, experiments
 from tidings.lab.fleet import Fleet
 from tidings.lab.generate import generate_posts
+from tidings.lab.measurements.shedding import _at_best_by_levels
 from tidings.lab.rules import FAILS, HOLDS, PARTLY, RULES, UNKNOWN, judge
 from tidings.lab.workload import (
     Subscribed,
@@ -209,3 +210,12 @@ def test_a_wrong_command_is_told_in_one_sentence(tmp_path: Path, capsys: pytest.
     ):
         assert run_tidings(arguments) == 2
         assert said in capsys.readouterr().err
+
+
+def test_who_knows_all_but_sends_by_levels_keeps_the_best_of_every_post():
+    """Three posts, at most one matcher each: 5 + 2 + 1 of 11 matches, three of five sendings."""
+    worth = np.array([[5, 3, -1], [2, -1, -1], [0, -1, 1]], np.int32)
+    assert _at_best_by_levels(worth, 3.0) == {"accuracy": 1.0, "shed": 0.0}
+    assert _at_best_by_levels(worth, 1.0) == {"accuracy": pytest.approx(8 / 11), "shed": pytest.approx(2 / 5)}
+    assert _at_best_by_levels(worth, 1.5) == {"accuracy": pytest.approx(9.5 / 11), "shed": pytest.approx(1 / 5)}
+    assert _at_best_by_levels(np.full((0, 3), -1, np.int32), 1.0) == {"accuracy": 1.0, "shed": 0.0}

@@ -30,6 +30,7 @@ _LOOKS: Mapping[str, tuple[str, str]] = {
     "consensus": ("#e8590c", "s"),
     "fresh": ("#2f9e44", "^"),
     "oracle": ("#adb5bd", "^"),
+    "oracle by levels": ("#7048e8", "D"),
     "off": ("#343a40", ""),
     "best": ("#0b7285", "o"),
     "replicated": ("#7048e8", "D"),

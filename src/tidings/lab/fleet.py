@@ -133,13 +133,13 @@ class Fleet:
         whole = np.concatenate(parts)
         return np.unique(whole) if self.index.manifest.shared else np.sort(whole)
 
-    def worth(self, shares: Sequence[Share]) -> NDArray[np.int64]:
-        """How many matches every post finds at every matcher it is sent to, the fewest first."""
-        counts = [np.zeros(0, np.int64)]
+    def worth(self, shares: Sequence[Share], posts: int) -> NDArray[np.int32]:
+        """How many matches every post finds at every matcher; -1 where it is not sent."""
+        counts = np.full((posts, self.matchers), -1, np.int32)
         for share, received, nowhere in _ready(shares):
             hits = [matcher.match(received, nowhere).posts for _, matcher in self._shard(share.matcher)]
-            counts.append(np.bincount(np.concatenate(hits), minlength=len(received)))
-        return np.sort(np.concatenate(counts))
+            counts[share.posts, share.matcher] = np.bincount(np.concatenate(hits), minlength=len(received))
+        return counts
 
     def _shard(self, number: int) -> list[tuple[LiveSegment, FlatMatcher]]:
         if number not in self._held:

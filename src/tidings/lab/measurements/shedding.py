@@ -16,7 +16,7 @@ from tidings.route.shed import Shed
 
 
 def steps(parameters: Parameters) -> int:
-    tried = 2 * (len(parameters["limits"]) + 1) + 2 * (len(parameters["passing"]) + 1)
+    tried = 3 * (len(parameters["limits"]) + 1) + 2 * (len(parameters["passing"]) + 1)
     return int(parameters["folds_run"] * len(parameters["kinds"]) * len(parameters["matchers"]) * tried)
 
 
@@ -55,13 +55,25 @@ def _shed(fleet: Fleet, received: Received, parameters: Parameters, seed: int) -
                 "accuracy": len(fleet.found(left.shares)) / everything if everything else 1.0,
                 "matches": everything,
             }
-    worth = fleet.worth(routed)
+    worth = fleet.worth(routed, len(received))
+    sent = np.sort(worth[worth >= 0])
     for share in passing:
-        yield {"policy": "oracle", "limit": share, "shed": 1 - share, **_at_best(worth, share)}
+        yield {"policy": "oracle", "limit": share, "shed": 1 - share, **_at_best(sent, share)}
+    for limit in limits:
+        yield {"policy": "oracle by levels", "limit": limit, **_at_best_by_levels(worth, limit)}
 
 
-def _at_best(worth: NDArray[np.int64], share: float) -> Row:
+def _at_best(worth: NDArray[np.int32], share: float) -> Row:
     """What would be found if one knew before what every post finds where, and withheld those that find least."""
     withheld = worth[: round(len(worth) * (1 - share))]
     found = 1 - float(withheld.sum()) / float(max(1, worth.sum()))
     return {"accuracy": found, "fruitless": float((worth == 0).mean())}
+
+
+def _at_best_by_levels(worth: NDArray[np.int32], limit: float) -> Row:
+    """The same for who may only say to how many matchers a post goes, those that it finds most at; some to one more."""
+    ranked = -np.sort(-worth, axis=1)
+    goes = np.clip(limit - np.arange(ranked.shape[1]), 0.0, 1.0)
+    found, sent = np.maximum(ranked, 0).sum(axis=0), (ranked >= 0).sum(axis=0)
+    accuracy = float(goes @ found) / float(found.sum()) if found.any() else 1.0
+    return {"accuracy": accuracy, "shed": 1 - float(goes @ sent) / float(sent.sum()) if sent.any() else 0.0}
