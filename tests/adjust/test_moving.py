@@ -112,7 +112,7 @@ class Stream:
         assert self.follower.make(prepare)
         self.change(np.random.default_rng(len(self.live)), 3, 2)
         self.follower.refresh()
-        self.follower.close()
+        self.follower.until_made()
         return self.follower.refresh()
 
     def learn(self, posts: slice) -> SpacePlan:
@@ -141,7 +141,7 @@ def stream(request, tmp_path, world) -> Iterator[Stream]:
         made.change(np.random.default_rng(1), 100, 0)
         made.follower.refresh()
         assert made.follower.relearn(learn_space(request.param, WORKERS, lambda: world.located))
-        made.follower.close()
+        made.follower.until_made()
         assert made.follower.refresh().manifest.plan.space
         yield made
 
@@ -239,7 +239,7 @@ def test_uneven_loads_become_more_even(tmp_path, world, name):
         stream.change(np.random.default_rng(1), 130, 0)
         stream.follower.refresh()
         stream.follower.relearn(learn_space(name, WORKERS, lambda: world.located))
-        stream.follower.close()
+        stream.follower.until_made()
         index = stream.follower.refresh()
         routed = open_router(index).route(*next(iter(received(index.receiver(), world.posts, len(world.posts))))[1:])
         busiest = max(routed.shares, key=lambda share: len(share.posts))
@@ -281,11 +281,11 @@ def test_a_hundred_thousand_subscriptions_on_real_tweets(tmp_path: Path, name):
                 del live[number]
             chosen = [queries[number] for number in rng.integers(0, len(queries), 5_000).tolist()]
             live |= dict(zip(store.subscribe_many([(query,) for query in chosen]), chosen, strict=True))
-            follower.close()
+            follower.until_made()
             follower.refresh()
             if step:
                 assert follower.make(lambda index: at_random(index, rng))
-                follower.close()
+                follower.until_made()
                 follower.refresh()
             table = pa.table({"id": pa.array(live), "query": pa.array(list(live.values()))})
             right, _ = create_index(tmp_path / f"whole-{step}", table)

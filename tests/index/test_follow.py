@@ -87,7 +87,7 @@ def test_merging_aside_loses_no_change(tmp_path_factory, plan, steps):
                 assert index.manifest.subscriptions == len(live)
                 said = [ScanPost(" ".join(f"cat word{n}" for n in range(5)))]
                 assert sorted(match_index(index, said, 5)) == [(number, 0) for number in sorted(live)]
-            follower.close()
+            follower.until_made()
             follower.retire()
             assert len(versions(folder / "index")) <= follow._KEPT_VERSIONS
     finally:
@@ -133,10 +133,10 @@ def test_the_version_that_is_being_merged_stays(tmp_path, monkeypatch):
         follower.retire()
         assert merging in versions(tmp_path / "index")
         going_on.set()
-        follower.close()
+        follower.until_made()
         said = [ScanPost("cat " + " ".join(f"word{number}" for number in range(12)))]
         assert len(match_index(follower.refresh(), said, 5)) == 13
-        follower.close()
+        follower.until_made()
         follower.retire()
         assert merging not in versions(tmp_path / "index")
 
@@ -155,7 +155,7 @@ def test_a_merge_for_which_there_is_no_room_leaves_the_index_as_it_was(tmp_path,
         for number in range(1, 9):
             store.subscribe("cat")
             assert len(match_index(follower.refresh(), POSTS, 5)) == number
-            follower.close()
+            follower.until_made()
     assert "No space" in str(follower.merging_failure)
     assert 1 < len(tried) < 5  # not at every change, and not for the last time
 
@@ -170,7 +170,7 @@ def test_a_merge_that_finds_the_index_damaged_says_so(tmp_path, monkeypatch):
         follower = Follower(store, tmp_path / "index")
         store.subscribe("cat")
         follower.refresh()
-        follower.close()
+        follower.until_made()
         with pytest.raises(IndexDamaged, match="could not be merged: no such word"):
             follower.refresh()
 

@@ -43,7 +43,7 @@ def stream(request, tmp_path_factory):
         follower.refresh()
         if request.param == "split":
             follower.relearn(_hot)
-            follower.close()
+            follower.until_made()
             follower.refresh()
             assert any(len(live.split) for n in range(8) for live in follower.index.shard(n)), "w0 is split"
         subscribed = [(one.query, one.owner) for one in store.subscriptions()]

@@ -35,7 +35,7 @@ def learn(terms, conjunctions) -> WordPlan:
 
 def switched(follower: Follower):
     """The index once what is being learned is in use."""
-    follower.close()
+    follower.until_made()
     assert follower.has_learned
     return follower.refresh()
 
@@ -80,7 +80,7 @@ def test_whatever_comes_and_goes_meanwhile_no_match_is_lost_or_repeated(tmp_path
             versions.append(index.manifest.plan.version)
             wanted = [(n, 0) for n in live] + [(n, 1) for n, word in live.items() if word in ("word1", "word3")]
             assert sorted(match_index(index, SAID, 5)) == sorted(wanted)
-        follower.close()
+        follower.until_made()
         assert versions == sorted(versions)
 
 

@@ -75,7 +75,7 @@ def test_polygons_are_kept_in_the_store_and_followed_into_the_index(tmp_path):
         store.subscribe_many(rows[:10])
         follower = Follower(store, tmp_path / "index", PlanRecord("hybrid", 3, 7))
         follower.relearn(space_learner("hybrid", said, 3))
-        follower.close()
+        follower.until_made()
         store.subscribe_many(rows[10:])
         assert match_index(follower.refresh(), said, 64) == expected
         assert [one.region for one in store.subscriptions()] == [region for _, _, region in rows]

@@ -38,7 +38,7 @@ class Stream:
         self.recent = RecentPosts()
         self.recent.add(located(self.posts))
         self.follower.relearn(wanted.learn_anew(self.recent.posts))
-        self.follower.close()
+        self.follower.until_made()
         self.follower.refresh()
         self.now, self.said = 1_000_000.0, []
         kept = folder / "adjust.json"
@@ -47,7 +47,7 @@ class Stream:
     def batch(self, posts=None, times: int = 100) -> int:
         """The version of the plan that the batch uses; its posts count many times, as if there were more of them."""
         self.adjuster.at_border()
-        self.follower.close()
+        self.follower.until_made()
         index = self.follower.refresh()
         self.adjuster.at_version(index)
         (_, batch, where), *_ = received(index.receiver(), posts or self.posts, len(posts or self.posts))

@@ -16,7 +16,7 @@ def followed(store, folder) -> Lineage:
     lineage = Lineage(store, folder)
     follower = Follower(store, folder / "index")
     lineage.note(follower.refresh().manifest.position)
-    follower.close()
+    follower.until_made()
     return lineage
 
 

@@ -36,7 +36,7 @@ class Stream:
     def batch(self, posts: int = ENOUGH, loads=(5_000, 5_000, 5_000, 5_000)) -> int:
         """The version of the plan that the batch uses; what is learned is learned at once."""
         self.relearner.at_border()
-        self.follower.close()
+        self.follower.until_made()
         index = self.follower.refresh()
         self.relearner.at_version(index)
         texts = pa.array([" ".join(WORDS)] * posts, pa.large_string())

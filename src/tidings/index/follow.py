@@ -96,10 +96,14 @@ class Follower:
         making = {self._making.version} if self._making is not None else set()  # it still reads the files of that one
         retire_versions(self._folder, self._store.pinned() | making | set(late))
 
+    def until_made(self, seconds: float | None = None) -> None:
+        """Wait for a version that is in the making, so long at most."""
+        if self._making is not None:
+            self._making.join(seconds)
+
     def close(self) -> None:
         """Wait a little for a version that is in the making; its files are swept up at the next start."""
-        if self._making is not None:
-            self._making.join(_CLOSING_S)
+        self.until_made(_CLOSING_S)
 
     def _opened(self) -> Index:
         """The newest version if it is whole and made for this plan; else all subscriptions are compiled anew."""
