@@ -62,8 +62,6 @@ def plain(text: str, longest: int, is_html: bool) -> str:
 
 def one_line(text: str, longest: int, is_html: bool) -> str:
     """Plain text on one line."""
-    if text.isprintable() and len(text) <= longest and not (is_html and ("<" in text or "&" in text)):
-        return " ".join(text.split())  # as most are
     return " ".join(plain(text, longest, is_html).split())
 
 

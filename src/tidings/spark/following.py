@@ -11,7 +11,7 @@ from tidings.index.manifest import load_manifest, versions
 from tidings.partition.words.learn import DEFAULT
 from tidings.partition.words.wanted import WantedPlan
 from tidings.spark.plan import fits, plan_record
-from tidings.spark.request import StreamRequest
+from tidings.spark.request import Say, StreamRequest
 from tidings.store import Store
 
 MATCHERS = 8  # fixed, so that a stream that is moved to another machine keeps its plan
@@ -28,21 +28,9 @@ class Following:
     def plan(self) -> str:
         return "replicated" if self.wanted is None else "partitioned"
 
-    def in_vain(self, request: StreamRequest) -> str | None:
-        """What to tell somebody who chose how to share out an index that is not shared out; None where all is used."""
-        chosen = {
-            "--matchers": request.matchers is not None,
-            "--partitioner": request.partitioner != DEFAULT,
-            "--relearn": request.relearn.every_s is not None,
-        }
-        names = " and ".join(name for name, is_chosen in chosen.items() if is_chosen)
-        if self.wanted is not None or not names:
-            return None
-        return f"every worker holds the whole index, as it fits: {names} will be of use with --plan partitioned"
 
-
-def followed(request: StreamRequest, store: Store) -> Following:
-    """InputError names a file that is damaged and the way out."""
+def followed(request: StreamRequest, store: Store, say: Say) -> Following:
+    """Says which choices are in vain; InputError names a file that is damaged and the way out."""
     folder = request.folder / "index"
     try:
         there = _matchers_there(folder)
@@ -50,6 +38,7 @@ def followed(request: StreamRequest, store: Store) -> Following:
         if request.plan == "replicated" or (request.plan == "auto" and there is None):
             follower = Follower(store, folder)
             if request.plan == "replicated" or fits(follower.index):
+                _tell_in_vain(request, say)
                 return Following(follower, None)
             follower.close()
         return Following(Follower(store, folder, plan_record(wanted), wanted.learned), wanted)
@@ -58,6 +47,17 @@ def followed(request: StreamRequest, store: Store) -> Following:
             f"{error.path}: {error.reason.split(';')[0]}; remove {folder} and run again: it is made anew from the "
             "subscriptions in the store."
         ) from error
+
+
+def _tell_in_vain(request: StreamRequest, say: Say) -> None:
+    """To somebody who chose how to share out an index that is not shared out."""
+    chosen = {
+        "--matchers": request.matchers is not None,
+        "--partitioner": request.partitioner != DEFAULT,
+        "--relearn": request.relearn.every_s is not None,
+    }
+    if names := " and ".join(name for name, is_chosen in chosen.items() if is_chosen):
+        say(f"every worker holds the whole index: {names} will be of use with --plan partitioned")
 
 
 def _matchers_there(folder: Path) -> int | None:

@@ -52,10 +52,8 @@ def run_stream(request: StreamRequest, say: Say) -> None:
             _check_checkpoint(request, store)
             if request.correlate is not None:
                 check_settings(request.folder / FOLDER, request.correlate.settings)
-            following = followed(request, store)
+            following = followed(request, store, say)
             lineage.note(following.follower.index.manifest.position)
-            if (told := following.in_vain(request)) is not None:
-                say(told)
         stack.callback(following.follower.close)
         stack.enter_context(set_by_signals(stop))
         spark = stack.enter_context(started(request))

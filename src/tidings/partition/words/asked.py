@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -82,6 +83,28 @@ def fit_texts(
 
 def fit_asked(asked: Asked, matchers: int, split_hot: bool = True, seed: int = 0) -> LearnedPlan:
     """The plan for these subscriptions. Of words that lead nowhere it has the hot ones only."""
+    is_hot, is_lead, work, counts = _settled(asked, matchers, split_hot)
+    corpus = _leading(asked, is_lead)
+    numbers = Vocabulary.build(asked.terms).numbers(corpus.terms).astype(np.int64)
+    versions = counts[numbers]
+    apart, starts = split(corpus, versions)
+    chosen = salb_plus(apart, matchers, np.repeat(work[numbers] // versions, versions))
+    idle = [asked.terms[number - 1] for number in np.flatnonzero(is_hot & ~is_lead).tolist()]
+    words, placed = Vocabulary.build([*corpus.terms, *idle]), _with_idle(Versions(chosen, starts), idle, matchers)
+    return LearnedPlan(DEFAULT, matchers, seed, corpus.size, words, placed)
+
+
+class _Settled(NamedTuple):
+    """Of every word whether it is hot, whether it leads, the work it brings, and how many versions it needs."""
+
+    is_hot: NDArray[np.bool_]
+    is_lead: NDArray[np.bool_]
+    work: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
+def _settled(asked: Asked, matchers: int, split_hot: bool) -> _Settled:
+    """What is hot decides what leads, and what leads what is hot: what was found to be hot stays it, until all is."""
     said, entries, matches = asked.work()
     is_hot = np.zeros(len(asked.terms) + 1, bool)
     while True:
@@ -91,18 +114,10 @@ def fit_asked(asked: Asked, matchers: int, split_hot: bool = True, seed: int = 0
         work = _ENTRY * said * entries + _MATCH * np.bincount(leads, matches, len(is_hot))
         work = np.where(is_lead, work, 0.0).astype(np.int64)
         counts = np.minimum(matchers, version_counts(np.where(is_lead, said + work, 0), matchers))
-        if not split_hot or not (heated := (counts > 1) & ~is_hot).any():
-            break
-        is_hot |= heated  # what is hot decides what leads, so what was found to be hot stays it
-    counts = np.where(is_hot, np.maximum(counts, 2), 1)
-    corpus = _leading(asked, is_lead)
-    numbers = Vocabulary.build(asked.terms).numbers(corpus.terms).astype(np.int64)
-    versions = counts[numbers]
-    apart, starts = split(corpus, versions)
-    chosen = salb_plus(apart, matchers, np.repeat(work[numbers] // versions, versions))
-    idle = [asked.terms[number - 1] for number in np.flatnonzero(is_hot & ~is_lead).tolist()]
-    words, placed = Vocabulary.build([*corpus.terms, *idle]), _with_idle(Versions(chosen, starts), idle, matchers)
-    return LearnedPlan(DEFAULT, matchers, seed, corpus.size, words, placed)
+        heated = (counts > 1) & ~is_hot
+        if not split_hot or not heated.any():
+            return _Settled(is_hot, is_lead, work, np.where(is_hot, np.maximum(counts, 2), 1))
+        is_hot |= heated
 
 
 def _with_idle(versions: Versions, idle: Sequence[bytes], matchers: int) -> Versions:
