@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import functions as F
 from tests.stream.running import QUERIES, Feed, stored, subscribe, wanted
 
 from tidings.errors import InputError
 from tidings.index.follow import Follower
-from tidings.spark import deliver, found
+from tidings.spark import deliver, found, kept_files, stream
 from tidings.spark.deliver import ToParquet, ToStore
-from tidings.spark.found import gathered, is_large, keep, kept
+from tidings.spark.found import gathered, held_bytes, keep, kept
 from tidings.spark.posts import whole
 from tidings.spark.relearning import Relearner
 from tidings.spark.storing import Storing
@@ -31,10 +33,12 @@ ROWS = [
 
 @pytest.fixture
 def rows(spark, monkeypatch):
-    monkeypatch.setattr(found, "_ROWS_AT_ONCE", 2)
-    monkeypatch.setattr(found, "_PART_ROWS", 2)
+    monkeypatch.setattr(kept_files, "_ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(kept_files, "_PART_ROWS", 2)
+    monkeypatch.setattr(found, "_ROWS_A_BATCH", 2)
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-    yield spark.createDataFrame(ROWS * 5, COLUMNS).coalesce(1)
+    rows = spark.createDataFrame(ROWS * 5, COLUMNS).coalesce(1)
+    yield rows.withColumn("written", F.lit(None).cast("bigint"))
     spark.conf.unset("spark.sql.parquet.outputTimestampType")
 
 
@@ -67,47 +71,58 @@ def test_what_is_kept_is_what_was_found(rows, tmp_path):
 
 
 def test_rows_that_were_written_and_cannot_be_seen_are_an_error(rows, tmp_path, monkeypatch):
-    monkeypatch.setattr(found, "_files", lambda spool: [])
+    monkeypatch.setattr(found, "kept_files", lambda folder: [])
     with pytest.raises(InputError, match="wrote 15 rows there, of which 0 are to be seen"):
         gathered(rows, tmp_path)
 
 
-def test_large_is_what_the_files_hold_together_once_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr(found, "_LARGE_BYTES", 1_000)
-    plain, packed = tmp_path / "a.jsonl", tmp_path / "b.jsonl.gz"
+def test_files_hold_what_they_hold_once_unpacked(tmp_path):
+    plain, packed, parquet = tmp_path / "a.jsonl", tmp_path / "b.jsonl.gz", tmp_path / "c.parquet"
     plain.write_bytes(b"x" * 600)
     packed.write_bytes(b"x" * 200)
-    assert not is_large([])
-    assert not is_large([plain])
-    assert is_large([plain, plain])
-    assert is_large([packed])
+    pq.write_table(pa.table({"text": ["storm" * 1_000] * 100}), parquet, use_dictionary=False)
+    assert held_bytes([]) == 0
+    assert held_bytes([plain, plain]) == 1_200
+    assert held_bytes([packed]) == 1_600
+    assert held_bytes([parquet]) > 500_000 > 10 * parquet.stat().st_size
 
 
-@pytest.mark.parametrize("large_bytes", [0, 1 << 30])
-def test_a_large_batch_is_stored_as_a_small_one_is(spark, tmp_path, monkeypatch, large_bytes):
-    monkeypatch.setattr(found, "_LARGE_BYTES", large_bytes)
-    spooled: list[str] = []
-    monkeypatch.setattr(found, "_PART_ROWS", 3)
-    monkeypatch.setattr(found, "_ROWS_AT_ONCE", 3)
+SMALL, MUCH, LARGE = (1 << 40, 1 << 40), (0, 1 << 40), (0, 0)
+
+
+@pytest.mark.parametrize("limits", [SMALL, MUCH, LARGE], ids=["small", "much", "large"])
+def test_a_large_batch_is_stored_as_a_small_one_is(spark, tmp_path, monkeypatch, limits):
+    monkeypatch.setattr(stream, "MUCH_BYTES", limits[0])
+    monkeypatch.setattr(stream, "LARGE_BYTES", limits[1])
+    seen: list[Path] = []
+    monkeypatch.setattr(kept_files, "_PART_ROWS", 3)
+    monkeypatch.setattr(kept_files, "_ROWS_AT_ONCE", 3)
     feed, state = Feed(tmp_path / "in", posts_a_file=200), tmp_path / "state"
     feed.put()
+    with (feed.folder / "bad.jsonl").open("w") as lines:
+        lines.write('{"id": 1000000, "lat": 99, "lon": 0, "text": "nowhere"}\n')
     subscribe(state, *QUERIES)
-    file = next(feed.folder.iterdir())
+    files = sorted(feed.folder.iterdir())
 
     class Noting(ToStore):
         def deliver(self, stream, batch, version, parts):
-            spooled.extend(path.name for path in state.glob("found/*/*.parquet"))
+            seen.extend(path for path in state.glob("found/**/*") if path.is_file())
             return parts
 
     with open_store(state) as store:
         follower = Follower(store, state / "index")
         relearner = Relearner(follower, store, None)
         storing = Storing(store, state / "found")
-        batches = Batches(store, follower, Noting(), lambda: "s", relearner, files=lambda _: [file], storing=storing)
+        batches = Batches(store, follower, Noting(), lambda: "s", relearner, files=lambda _: files, storing=storing)
         posts = spark.read.schema("id bigint, text string, lat double, lon double").json(str(feed.folder))
         batches(whole(posts), 0)
+        assert [one.reason for one in store.rejected()] == ["lat is not between -90 and 90"]
     assert stored(state) == wanted(feed.rows, QUERIES)
-    assert bool(spooled) == (large_bytes == 0)
+    assert {path.suffix for path in seen if not path.name.startswith((".", "_"))} == {
+        SMALL: set(),
+        MUCH: {".arrow"},
+        LARGE: {".arrow", ".parquet"},
+    }[limits]
 
 
 def test_all_parts_of_a_batch_become_one_parquet_file(tmp_path, monkeypatch):
@@ -152,12 +167,3 @@ def test_a_parquet_file_is_on_the_disk_before_the_batch_is_marked_as_done(tmp_pa
     found = Found(pa.table({"id": [1]}), pa.table({"subscription": [1], "post_row": [0]}), pa.table({"reason": []}))
     ToParquet(tmp_path / "out").deliver("stream-name", 3, 9, [found])
     assert synced == [".matches-stream-n-0000000003.parquet.partial", "out"]
-
-
-def test_parquet_is_as_large_as_it_says(tmp_path, monkeypatch):
-    monkeypatch.setattr("tidings.spark.found._LARGE_BYTES", 100_000)
-    texts = pa.table({"text": [f"{number:0100d}" for number in range(900)]})
-    pq.write_table(texts, tmp_path / "a.parquet", compression="zstd", use_dictionary=False)
-    assert (tmp_path / "a.parquet").stat().st_size < 50_000
-    assert not is_large([tmp_path / "a.parquet"])
-    assert is_large([tmp_path / "a.parquet"] * 2)

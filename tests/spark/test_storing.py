@@ -98,7 +98,7 @@ def test_files_without_a_note_are_what_an_unfinished_batch_found_and_go(state):
 def test_a_note_whose_files_are_damaged_is_named_and_nothing_is_taken_for_stored(state, monkeypatch):
     store, folder, _ = state
     kept_and_killed(state, monkeypatch)
-    file = next(folder.glob("*/*.parquet"))
+    file = next(folder.glob("*/*.arrow"))
     file.write_bytes(file.read_bytes()[:-9])
     with pytest.raises(InputError, match=r"0000000000.json: .*damaged; remove .*found and the checkpoint"):
         store_left(store, folder)

@@ -31,7 +31,7 @@ Say = Callable[[str], None]
 WORDS = (3, 5)  # of a subscription: 1.2 of 100,000 match a tweet
 RATES = (1_000, 10_000)
 _FILES = 40  # of the posts once
-_TIMES = 2  # they come, under other ids: the last batch, which is stored with nothing beside it, must not count much
+_TIMES = 4  # they come, under other ids: the last batch, which is stored with nothing beside it, must not count much
 _WARM_UPS = 2  # turns: in the first of a stream the JVM's compiler takes as long as the posts
 _EVERY_S = 0.1  # a file of posts
 
@@ -125,11 +125,14 @@ def _running(folder: Path, store: Store, source: Path, once: bool = False) -> It
     from tidings.spark.deliver import ToStore
     from tidings.spark.relearning import Relearner
     from tidings.spark.source import first_look, read_folder
+    from tidings.spark.start import STREAM_SETTINGS
     from tidings.spark.storing import Storing
     from tidings.spark.stream import Batches, each_batch
     from tidings.spark.taken import taken_files
 
     spark = tidings.session()
+    for name, value in STREAM_SETTINGS.items():
+        spark.conf.set(name, value)
     checkpoint = folder / "checkpoint"
     look = first_look(spark, str(source), folder / "source.json", lambda: False)
     if look is None:

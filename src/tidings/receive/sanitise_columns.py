@@ -7,15 +7,13 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidings.receive.doubtful import doubtful
 from tidings.receive.sanitise import MAX_LINK, PLAIN_LINK, clean_link, clean_text
-
-_PLANE_ENDS = "".join(rf"\x{{{plane:x}fffe}}\x{{{plane:x}ffff}}" for plane in range(17))
-_DOUBTFUL = r"[\x00-\x08\x0b-\x1f\x7f-\x{9f}\x{2028}-\x{202e}\x{2066}-\x{2069}\x{fdd0}-\x{fdef}" + _PLANE_ENDS + "]"
 
 
 def clean_texts(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     """`clean_text` of every value; they are valid UTF-8."""
-    return _mended(texts, pc.match_substring_regex(texts, _DOUBTFUL), clean_text)
+    return _mended(texts, doubtful(texts), clean_text)
 
 
 def clean_links(links: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -24,9 +22,12 @@ def clean_links(links: pa.ChunkedArray) -> pa.ChunkedArray:
     return _mended(links, pc.invert(plain), clean_link)
 
 
-def _mended(values: pa.ChunkedArray, doubtful: pa.ChunkedArray, mend: Callable[[str], str | None]) -> pa.ChunkedArray:
+def _mended(
+    values: pa.ChunkedArray, doubtful: pa.Array | pa.ChunkedArray, mend: Callable[[str], str | None]
+) -> pa.ChunkedArray:
     """The values with the doubtful ones mended."""
-    mask = pc.fill_null(doubtful, False).combine_chunks()
+    mask = pc.fill_null(doubtful, False)
+    mask = mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
     if not pc.any(mask).as_py():
         return values
     whole = values.combine_chunks()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
-from pyspark.sql.types import ArrayType, StructField, StructType
+from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
 from tidings.index.index import Index
 from tidings.merge import once
 from tidings.route import blob
 from tidings.spark import posts as receive
 from tidings.spark import stages
+from tidings.spark.kept_files import WRITTEN
 from tidings.spark.load import Tell, measured
 from tidings.spark.routing import Routing
 from tidings.spark.worker import IndexRef
@@ -59,29 +63,46 @@ def _found(posts: DataFrame, index: Index, ref: IndexRef, tell: Tell | None, rou
 
 
 def wanted_posts(
-    whole: DataFrame, index: Index, ref: IndexRef, tell: Tell | None = None, routing: Routing = _SEND_ALL
+    whole: DataFrame,
+    index: Index,
+    ref: IndexRef,
+    tell: Tell | None = None,
+    routing: Routing = _SEND_ALL,
+    folder: Path | None = None,
 ) -> DataFrame:
     """Of posts as `posts.whole` gives them those that match, each with the list of its `subscriptions`; and the
-    unusable ones with a `reason`.
+    unusable ones with a `reason`. What a stream stores: one row a post, however many want it.
 
-    What a stream stores: one row a post, however many want it.
+    With a folder, rows may be in files there instead (`kept_files`); the column `written` tells how many.
     """
-    listed = StructField("subscriptions", ArrayType(from_arrow_type(index.id_type)))
-    schema = StructType([*whole.schema.fields, listed])
-    if index.manifest.plan is None:
-        found = whole.mapInArrow(measured(stages.match_and_keep(ref), ref, tell), schema)
-        unfit = "size(subscriptions) = 0"  # what is kept and wanted by nobody
-        why = f"CASE WHEN {unfit} THEN {receive.reason(whole.columns)} END"
-        return found.selectExpr(*receive.finished(whole.columns, why), "subscriptions")
-    # Posts are told apart by their places: two of a batch may have one id, and only one of them be wanted.
+    if index.manifest.plan is not None:
+        found = _wanted_by_shards(whole, index, ref, tell, routing)
+        return found if folder is None else found.withColumn(WRITTEN, F.lit(None).cast("bigint"))
+    fields = [StructField(field.name, field.dataType) for field in (*whole.schema.fields, _listed(index))]
+    if folder is None:
+        stage, told = stages.match_and_keep(ref), []
+    else:
+        stage, told = stages.match_and_write(ref, os.path.abspath(folder)), [StructField(WRITTEN, LongType())]
+    found = whole.mapInArrow(measured(stage, ref, tell), StructType([*fields, *told]))
+    unfit = "size(subscriptions) = 0"  # what is kept and wanted by nobody
+    why = f"CASE WHEN {unfit} THEN {receive.reason(whole.columns)} END"
+    return found.selectExpr(*receive.told(whole.columns, why), "subscriptions", *(field.name for field in told))
+
+
+def _wanted_by_shards(whole: DataFrame, index: Index, ref: IndexRef, tell: Tell | None, routing: Routing) -> DataFrame:
+    """Posts are told apart by their places: two of a batch may have one id, and only one of them be wanted."""
     placed = whole.withColumn(_PLACE, F.monotonically_increasing_id())
     matches = match_posts(placed.withColumn("id", F.col(_PLACE)), index, ref, tell, routing)
     lists = matches.groupBy(F.col("post_id").alias(_PLACE)).agg(F.collect_set("subscription_id").alias("subscriptions"))
-    told = receive.finished(whole.columns, receive.reason(whole.columns))
-    judged = placed.selectExpr(*told, _PLACE)
+    judged = placed.selectExpr(*receive.told(whole.columns, receive.reason(whole.columns)), _PLACE)
     found = judged.where("reason IS NULL").join(lists, _PLACE)
-    refused = judged.where("reason IS NOT NULL").withColumn("subscriptions", F.array().cast(listed.dataType))
+    nobody = F.array().cast(_listed(index).dataType)
+    refused = judged.where("reason IS NOT NULL").withColumn("subscriptions", nobody)
     return found.unionByName(refused).drop(_PLACE)
+
+
+def _listed(index: Index) -> StructField:
+    return StructField("subscriptions", ArrayType(from_arrow_type(index.id_type)))
 
 
 def _by_batch(hits: DataFrame) -> DataFrame:

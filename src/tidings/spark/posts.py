@@ -15,7 +15,6 @@ from tidings.config import MAX_TEXT_BYTES
 from tidings.errors import InputError
 from tidings.model import CORRUPT, POST_FIELDS
 
-_FIT = ("id", "title", "tags", "lat", "lon")  # these are as they should be before they are matched
 _IDENTITY = ("text", "title", "author", "time", "link", "lat", "lon")
 
 
@@ -60,27 +59,21 @@ def judged(posts: DataFrame) -> DataFrame:
 def whole(posts: DataFrame) -> DataFrame:
     """The posts with all fields that are kept of a post; unreadable rows have their line as `text` too.
 
-    Neither judged nor made fit for a store yet: `finished` says the rest of the few that are wanted.
+    Neither judged nor all texts valid yet: that is left for the few that are wanted (`told`, `found.parted`).
     """
     _check_columns(posts)
     columns = _columns(posts)
     others = [name for name in POST_FIELDS if name in posts.columns and name not in columns]
-    columns |= {name: F.col(name) if _is_plain(posts, name) else F.col(name).cast("string") for name in others}
+    columns |= {name: F.col(name).cast("string") for name in others}
     if CORRUPT in posts.columns:
         columns["text"] = F.coalesce(columns["text"], F.make_valid_utf8(CORRUPT))
         columns[CORRUPT] = F.col(CORRUPT)
     return posts.select(*(column.alias(name) for name, column in columns.items()))
 
 
-def _is_plain(posts: DataFrame, name: str) -> bool:
-    return isinstance(posts.schema[name].dataType, T.StringType | T.NumericType | T.DatetimeType | T.BooleanType)
-
-
-def finished(names: Sequence[str], why: str) -> list[str]:
-    """How rows of `whole` are told, in SQL, which costs one call to Spark: all texts valid, and `why` as `reason`."""
-    told = [name for name in names if name != CORRUPT]
-    valid = {name: f"make_valid_utf8(cast(`{name}` AS string)) AS `{name}`" for name in told if name not in _FIT}
-    return [*(valid.get(name, f"`{name}`") for name in told), f"{why} AS reason"]
+def told(names: Sequence[str], why: str) -> list[str]:
+    """How rows of `whole` are told, in SQL, which costs one call to Spark: with `why` as `reason`."""
+    return [*(f"`{name}`" for name in names if name != CORRUPT), f"{why} AS reason"]
 
 
 def _columns(posts: DataFrame) -> dict[str, Column]:

@@ -19,6 +19,7 @@ from tidings.spark.java import require_java
 
 LOG_FILE = Path(tempfile.gettempdir()) / f"tidings-spark-{os.getpid()}.log"
 
+NICENESS = "TIDINGS_NICENESS"  # of the Python workers, in the environment: Spark's daemon gets nothing else from us
 _TROUBLE = (b"ERROR", b'Exception in thread "main"')  # the second where Spark did not even start
 _PATIENCE_S = 45.0  # executors come within ten seconds, on a crowded machine within thirty
 
@@ -62,6 +63,7 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers may pick a Python without the packages
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     master = master or os.environ.get("TIDINGS_MASTER", "local[*]")
+    os.environ[NICENESS] = "10" if is_local(master) else "0"
     fitting = _ON_ONE_MACHINE if is_local(master) else _ON_A_CLUSTER
     builder = SparkSession.builder.appName("tidings").master(master)
     for key, value in {**_SETTINGS, **fitting, **_quiet(), **(settings or {})}.items():

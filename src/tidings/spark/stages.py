@@ -14,8 +14,9 @@ from tidings.receive.compose import searchable
 from tidings.route.blob import pack, unpack
 from tidings.route.noted import Noted
 from tidings.spark.blobs import Batches, Stage, each, first_batch_number, labelled
+from tidings.spark.kept_files import WRITTEN, file_of_task
 from tidings.spark.routing import Routing
-from tidings.spark.worker import IndexRef, open_index
+from tidings.spark.worker import IndexRef, OpenIndex, open_index
 
 ROUTED = "matcher int, batch bigint, sent int, blob binary"  # the posts of one batch for one matcher
 HITS = "batch bigint, sent int, blob binary"  # what one matcher found in one batch
@@ -44,14 +45,40 @@ def match_and_keep(ref: IndexRef) -> Stage:
     def stage(batches: Batches) -> Batches:
         opened = open_index(ref)
         for batch in batches:
-            received, where = opened.receive(batch)
-            found = opened.match(0, received, where)
-            posts = np.concatenate([np.zeros(0, np.uint32), *(one.hits.posts for one in found)])
-            ids = pa.concat_arrays([pa.array([], opened.index.id_type), *(one.ids for one in found)])
-            yield wanted(batch, posts, ids, received.refused)
+            yield wanted(batch, *_found_in(opened, batch))
         opened.keep_warm()
 
     return stage
+
+
+def match_and_write(ref: IndexRef, folder: str) -> Stage:
+    """As `match_and_keep`, but the posts somebody wants go into a file, and one row tells how many (`written`)."""
+
+    def stage(batches: Batches) -> Batches:
+        opened, file = open_index(ref), file_of_task(folder)
+        for batch in batches:
+            posts, ids, refused = _found_in(opened, batch)
+            rows = wanted(batch, posts, ids, refused[:0])
+            file.write(rows.append_column("reason", pa.nulls(rows.num_rows, pa.string())))
+            unfit = wanted(batch, posts[:0], ids[:0], refused)
+            if unfit.num_rows:
+                yield unfit.append_column(WRITTEN, pa.nulls(unfit.num_rows, pa.int64()))
+        file.close()
+        if file.rows:
+            nothing = (pa.nulls(1, kind) for kind in unfit.schema.types)
+            yield pa.record_batch([*nothing, pa.array([file.rows])], [*unfit.schema.names, WRITTEN])
+        opened.keep_warm()
+
+    return stage
+
+
+def _found_in(opened: OpenIndex, batch: pa.RecordBatch) -> tuple[NDArray[np.uint32], pa.Array, NDArray[np.intp]]:
+    """The posts of every match, its subscription's id, and the posts that are unfit."""
+    received, where = opened.receive(batch)
+    found = opened.match(0, received, where)
+    posts = np.concatenate([np.zeros(0, np.uint32), *(one.hits.posts for one in found)])
+    ids = pa.concat_arrays([pa.array([], opened.index.id_type), *(one.ids for one in found)])
+    return posts, ids, received.refused
 
 
 def wanted(

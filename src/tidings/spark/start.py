@@ -15,7 +15,7 @@ from tidings.spark.request import StreamRequest
 from tidings.spark.session import LOG_FILE, is_local, session
 from tidings.spark.stop import handlers, stopped_afterwards
 
-_STREAM_SETTINGS = {
+STREAM_SETTINGS = {
     **SETTINGS,
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # else times beyond the year 2262 come back as others
     # The one Spark takes for local files starts processes (readlink, chmod) for all it writes, eight and more a batch.
@@ -35,7 +35,7 @@ def started(request: StreamRequest) -> Iterator[SparkSession]:
     if with_kafka:
         check_jars()
     fair = {"spark.scheduler.mode": "FAIR"} if request.correlate is not None else {}  # two queries share the machine
-    settings = {**_STREAM_SETTINGS, **fair, **(kafka_settings() if with_kafka else {})}
+    settings = {**STREAM_SETTINGS, **fair, **(kafka_settings() if with_kafka else {})}
     put_back = handlers()
     try:
         spark = session(_forgiving(request.master), settings)

@@ -25,7 +25,7 @@ from tidings.route.noted import Noted
 from tidings.spark import posts as receive
 from tidings.spark.adjusting import Adjuster
 from tidings.spark.deliver import Delivery
-from tidings.spark.found import Parts, gathered, is_large
+from tidings.spark.found import LARGE_BYTES, MUCH_BYTES, Parts, gathered, held_bytes
 from tidings.spark.job import wanted_posts
 from tidings.spark.lineage import Lineage
 from tidings.spark.load import LoadMeter
@@ -111,13 +111,15 @@ class Batches:
             self.adjuster.measured(index, noted)
 
     def _matched(self, posts: DataFrame, index: Index, batch: int, shed: str) -> tuple[Parts, Noted]:
-        """What is found; of a large batch in files, as it may be more than this process can hold."""
-        folder = self._storing.files(batch) if is_large(self.files(batch)) else None
+        """What is found; of all but small batches in files, as it may be more than this process can hold."""
+        size = held_bytes(self.files(batch))
+        folder = self._storing.files(batch) if size > MUCH_BYTES else None
         routing = Routing(shed_of(shed, batch), self.routes.tell, self.relearner.texts)
         self.meter.begin()
         self.routes.begin()
         with self._timed("matching"), _read_once(posts, index):
-            parts = gathered(wanted_posts(posts, index, reference(index), self.meter.tell, routing), folder)
+            found = wanted_posts(posts, index, reference(index), self.meter.tell, routing, folder)
+            parts = gathered(found, folder, in_pieces=size > LARGE_BYTES)
         noted = self.routes.end()
         self.meter.end(batch, len(index.manifest.shards), noted.by_matcher.tolist())
         return parts, noted

@@ -25,6 +25,7 @@ from tidings.store.schema import ERA_BITS
 from tidings.store.withheld import ShedCounts
 
 _MOMENT_S = 60.0
+_MANY = 1 << (ERA_BITS - 2)  # so there are four times as many eras at most, through which who reads must go
 _NOTHING_SHED = ShedCounts()
 _NONE_YET = "Batch {} of stream {!r} was never begun; call begin() first."
 
@@ -101,13 +102,21 @@ def counter(db: Database, name: str, step: int) -> int:
     return int(db.rows(sql, step, name)[0][0]) - step
 
 
+def _first_number(db: Database, count: int) -> int:
+    """Take so many numbers. Many begin an era of their own: its matches are then written one behind the other."""
+    if count >= _MANY:
+        given = counter(db, "number", 0)
+        counter(db, "number", -(given + 1) % (1 << ERA_BITS))
+    return counter(db, "number", count) + 1
+
+
 def _store_matches(db: Database, posts: pa.Table, matches: pa.Table, stamp: Stamp) -> tuple[Stored, pa.Table | None]:
     hits = _live(db, Hits(_whole(matches["subscription"]), _whole(matches["post_row"])))
     if not len(hits.places):
         return Stored(0, 0, 0, 0), None
     columns, kind, hits, unfit = distinct(posts, hits)
     hits = once(hits)
-    first = counter(db, "number", len(columns)) + 1
+    first = _first_number(db, len(columns))
     added = _store_posts(db, columns, kind, hits, first, stamp)
     known = Hits(np.empty(0, np.int64), np.empty(0, np.int64))
     if added < len(columns):
