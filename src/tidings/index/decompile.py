@@ -7,7 +7,6 @@ from numba import types, uint32, uint64
 from numpy.typing import NDArray
 
 from tidings.csr import take_rows
-from tidings.index.cell_lists import ENTRY
 from tidings.index.conjunctions import Conjunctions
 from tidings.index.layout import INLINE_TERMS, TERM_MASK
 from tidings.index.program import BaseProgram
@@ -40,7 +39,7 @@ def _terms(segment: Segment) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
     keyed = np.repeat(segment.keys, _lengths(segment.key_start))
     key[: len(keyed)] = keyed
     words = (segment.cell_keys & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-    key[segment.cell_items[:, 1] & ENTRY] = np.repeat(words, _lengths(segment.cell_start))
+    key[segment.cell_items[:, 1]] = np.repeat(words, _lengths(segment.cell_start[::2]))
     more = np.zeros(len(key), np.uint32)
     more[segment.programmed] = segment.code[segment.program_start[:-1]] if len(segment.programmed) else 0
     more_from = np.zeros(len(key), np.uint64)

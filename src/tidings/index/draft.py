@@ -80,7 +80,7 @@ class Draft:
 
     def save_segment(self, share: Share, ids: pa.Array) -> SegmentRecord:
         """Compile and write what one shard gets."""
-        segment = build_segment(share.conjunctions, ids)
+        segment, order = build_segment(share.conjunctions, ids).in_order_of_entries()
         leads = share.leads or Leads.of(share.conjunctions.select(np.zeros(0, np.intp)))
         areas = share.areas or AreaLeads.nothing()
         extra: dict[str, NDArray[Any]] = {
@@ -93,7 +93,7 @@ class Draft:
             "words": share.words,
             "phrase_words": share.phrase_words,
             "split": share.split,
-            "shared": share.shared,
+            "shared": share.shared[order],
         }
         name = self._save(f"segment-{share.number:04d}", {**segment.arrays(), **extra})
         files.save_ids(self.folder / name / "ids.arrow", segment.ids)

@@ -19,13 +19,16 @@ PER_DEGREE = (8.0, 1.0, 1.0 / 15.0)  # cells of each size along a degree
 SIZES = len(PER_DEGREE)
 MAX_CELLS = 64  # more than these of one size and the next is taken
 STEPS = 128  # of a cell, along each side
-WHOLE = (STEPS + 1) << 16 | (STEPS + 1) << 24  # the part of a box that covers a cell from before it to beyond it
+WHOLE = 0  # the part of a box that covers a cell from before it to beyond it
 _SIZE_SHIFT = 28  # a cell is its size and, below, its number among those of its size
 _STEP_BITS = np.uint64(7)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _WORD_BITS = np.uint64(32)
+_FARTHEST = STEPS - 1  # the last two steps count as one, so that a distance leaves a bit of its byte free
+_FREE_BITS = np.uint64(0x80808080)
+_ONES = np.uint64(0x01010101)
 
 Words = NDArray[np.uint32]
 
@@ -45,7 +48,8 @@ def cells_of(
 ) -> tuple[NDArray[np.int64], NDArray[np.intp], NDArray[np.int64]]:
     """(cells, the box each is touched by, the part of it that this box covers); `sizes` says which cells a box gets.
 
-    A part is west, south, east, north in steps from 1 on, a byte each; 0 is before the cell, STEPS + 1 beyond it.
+    A part is a byte for each side of the box, west, south, east, north: how many steps it is within the same side of
+    the cell, from 1 on; 0 when it is not within.
     """
     found = [_cut(boxes, np.flatnonzero(sizes == size), size) for size in range(SIZES)]
     cells, rows, parts = (np.concatenate([one[place] for one in found]) for place in range(3))
@@ -70,13 +74,10 @@ def _cut(
     down, right = np.divmod(nth, spans[rows, 0])
     column, row = first[rows, 0] + right, first[rows, 1] + down
     part = np.zeros(len(rows), np.int64)
-    for shift, side, cell in (
-        (0, low[:, 0], column),
-        (8, low[:, 1], row),
-        (16, high[:, 0], column),
-        (24, high[:, 1], row),
-    ):
-        part |= np.clip(side[rows] - cell * STEPS + 1, 0, STEPS + 1) << shift
+    for at, cell in ((0, column), (1, row)):
+        behind = low[rows, at] - cell * STEPS + 1
+        before = (cell + 1) * STEPS - high[rows, at]
+        part |= np.clip(behind, 0, _FARTHEST) << 8 * at | np.clip(before, 0, _FARTHEST) << 16 + 8 * at
     return size << _SIZE_SHIFT | (row * _columns(size) + column), chosen[rows], part
 
 
@@ -128,44 +129,39 @@ def cell_at(lon, lat):  # type: ignore[no-untyped-def]
 
 @inlined
 def _place(lon, lat, size):  # type: ignore[no-untyped-def]
-    """The cell of a size that holds a point on the globe, and below it the point's own steps, up and along."""
+    """The cell of a size that holds a point on the globe, and below it the point's distances from its sides."""
     per_degree = PER_DEGREE[0] if size == 0 else (PER_DEGREE[1] if size == 1 else PER_DEGREE[2])
     columns = uint64(2880) if size == 0 else (uint64(360) if size == 1 else uint64(24))
     x = min((columns << _STEP_BITS) - _ONE, uint64(np.floor((lon + 180.0) * (per_degree * STEPS))))
     y = min((columns << (_STEP_BITS - _ONE)) - _ONE, uint64(np.floor((lat + 90.0) * (per_degree * STEPS))))
     cell = uint64(size) << uint64(_SIZE_SHIFT) | ((y >> _STEP_BITS) * columns + (x >> _STEP_BITS))
-    steps = ((y & uint64(STEPS - 1)) + _ONE) << uint64(8) | ((x & uint64(STEPS - 1)) + _ONE)
-    return cell << _WORD_BITS | steps
+    return cell << _WORD_BITS | _distances(x) | _distances(y) << uint64(8)
 
 
 @inlined
-def along(place):  # type: ignore[no-untyped-def]
-    return uint32(place & uint64(0xFF))
+def _distances(step):  # type: ignore[no-untyped-def]
+    """From the near and the far side of the cell, in steps from 1 on: the lowest byte and the one above the next."""
+    within = step & uint64(STEPS - 1)
+    near = min(uint64(_FARTHEST), within + _ONE)
+    return near | min(uint64(_FARTHEST), uint64(STEPS) - within) << uint64(16)
 
 
 @inlined
-def up(place):  # type: ignore[no-untyped-def]
-    return uint32((place >> uint64(8)) & uint64(0xFF))
+def ahead(place, part):  # type: ignore[no-untyped-def]
+    """By how many steps a point lies further within its cell than each side of a box: one subtraction for all four."""
+    return (uint64(uint32(place)) | _FREE_BITS) - uint64(part)
 
 
 @inlined
-def _sides(part):  # type: ignore[no-untyped-def]
-    byte = uint32(0xFF)
-    return part & byte, (part >> uint32(8)) & byte, (part >> uint32(16)) & byte, part >> uint32(24)
+def is_outside(ahead_of):  # type: ignore[no-untyped-def]
+    """Whether a point that is so far ahead of the sides of a box certainly lies outside of it."""
+    return ahead_of & _FREE_BITS != _FREE_BITS
 
 
 @inlined
-def is_outside(part, x, y):  # type: ignore[no-untyped-def]
-    """Whether a point certainly lies outside a box, by the part of the point's cell that the box covers."""
-    west, south, east, north = _sides(part)
-    return (x < west) | (y < south) | (x > east) | (y > north)
-
-
-@inlined
-def is_within(part, x, y):  # type: ignore[no-untyped-def]
-    """Whether a point certainly lies in a box."""
-    west, south, east, north = _sides(part)
-    return (x > west) & (y > south) & (x < east) & (y < north)
+def is_within(ahead_of):  # type: ignore[no-untyped-def]
+    """Whether it certainly lies in the box."""
+    return (ahead_of - _ONES) & _FREE_BITS == _FREE_BITS
 
 
 def hash_table(keys: NDArray[np.uint64]) -> Words:
@@ -194,8 +190,13 @@ def _fill(keys, table):  # type: ignore[no-untyped-def]
 @inlined
 def find_list(table, keys, key):  # type: ignore[no-untyped-def]
     """The number of a list plus one; 0 when there is none."""
+    return list_at(table, keys, key, slot_of(key, uint64(table.size - 1)))
+
+
+@inlined
+def list_at(table, keys, key, slot):  # type: ignore[no-untyped-def]
+    """The same, by the slot that belongs to the key."""
     mask = uint64(table.size - 1)
-    slot = slot_of(key, mask)
     while table[slot] != 0 and keys[uint64(table[slot]) - _ONE] != key:
         slot = (slot + _ONE) & mask
     return uint64(table[slot])
@@ -203,7 +204,7 @@ def find_list(table, keys, key):  # type: ignore[no-untyped-def]
 
 @kernel(types.void, read(float64), write(uint64, 2))
 def places_at(positions, places):  # type: ignore[no-untyped-def]
-    """The place of each post in the cells of every size: cell, then steps; all ones off the globe."""
+    """The place of each post in the cells of every size: cell, then distances; all ones off the globe."""
     for post in range(uint64(places.shape[0])):
         lon, lat = positions[post * uint64(2)], positions[post * uint64(2) + _ONE]
         for size in range(uint64(SIZES)):

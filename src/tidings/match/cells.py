@@ -6,14 +6,15 @@ import numpy as np
 from numba import float64, types, uint8, uint32, uint64
 from numpy.typing import NDArray
 
-from tidings.index.cell_lists import ASKS_MORE, ENTRY, IS_ROUGH
-from tidings.index.grid import SIZES, along, find_list, is_outside, is_within, up
+from tidings.index.grid import SIZES, ahead, is_outside, is_within, list_at, slot_of
 from tidings.index.shape import inside
 from tidings.jit import inlined, kernel, read, write
 from tidings.match.flat import POST, USED, has, holds, unmark
+from tidings.receive.marks import prefetch
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
+_TWO = np.uint64(2)
 _NOWHERE = np.uint64(0xFFFFFFFFFFFFFFFF)
 _CELL = np.uint64(0xFFFFFFFF << 32)  # of a place: the upper half, as in the key of a list
 
@@ -45,17 +46,53 @@ def _mark_and_list(bitmap, terms, start, end, leading, listed):  # type: ignore[
 
 
 @inlined
-def _wants(told, marked, place, lon, lat, second, rest, asked, regions, bitmap):  # type: ignore[no-untyped-def]
-    """Whether a post has the words of an item's entry, up to four, and lies in the region the entry is listed for."""
-    entry = uint64(marked & ENTRY)
-    if marked & ASKS_MORE:
-        if not (has(bitmap, uint64(told)) and holds(bitmap, entry, second, rest)):
-            return False
-    elif is_outside(told, along(place), up(place)):
-        return False
-    elif is_within(told, along(place), up(place)) and marked & IS_ROUGH == 0:
-        return True
-    return inside(regions, asked[entry - uint64(second.size - asked.size)], lon, lat)
+def _ask_for_lists(post, places, leading, listed, count, table, probes):  # type: ignore[no-untyped-def]
+    """Write down slot and key of every list a post may be in, and have the memory of the slots brought."""
+    asked = _ZERO
+    mask = uint64(table.size - 1)
+    for number in range(count):
+        term = uint64(listed[number])
+        for size in range(uint64(SIZES)):
+            place = places[post, size]
+            key = place & _CELL | term
+            slot = slot_of(key, mask)
+            probes[asked, _ZERO], probes[asked, _ONE], probes[asked, _TWO] = slot, key, place
+            prefetch(table, slot)
+            asked += uint64((leading[term] >> uint8(size)) & uint8(1))
+    return asked
+
+
+@inlined
+def _find_lists(probes, asked, table, keys, starts, items):  # type: ignore[no-untyped-def]
+    """Keep place and list of those that are there, and have the memory of their items brought."""
+    for number in range(asked):
+        held = uint64(table[probes[number, _ZERO]])
+        prefetch(keys, held - uint64(held != 0))
+        prefetch(starts, _TWO * (held - uint64(held != 0)))
+    found = _ZERO
+    for number in range(asked):
+        held = list_at(table, keys, probes[number, _ONE], probes[number, _ZERO])
+        if held != 0:
+            probes[found, _ZERO], probes[found, _ONE] = probes[number, _TWO], _TWO * (held - _ONE)
+            prefetch(items, _TWO * uint64(starts[_TWO * (held - _ONE)]))
+            found += _ONE
+    return found
+
+
+@inlined
+def _judge_parts(post, place, first, last, items, pairs, used, doubts):  # type: ignore[no-untyped-def]
+    """Append the entries whose rectangle certainly holds the post; returns how many there are now, and how many are
+    in doubt, which are written down. Nothing here depends on a guess of the processor: half of them are wrong."""
+    doubted = _ZERO
+    for at in range(first, last):
+        entry = items[at, _ONE]
+        lead = ahead(place, items[at, _ZERO])
+        within = uint64(is_within(lead))
+        pairs[used, _ZERO], pairs[used, _ONE] = post, entry
+        used += within
+        doubts[doubted] = entry
+        doubted += (_ONE - uint64(is_outside(lead))) ^ within
+    return used, doubted
 
 
 @kernel(
@@ -74,6 +111,8 @@ def _wants(told, marked, place, lon, lat, second, rest, asked, regions, bitmap):
     read(uint32),
     read(float64),
     write(uint8),
+    write(uint32),
+    write(uint64, 2),
     write(uint32),
     write(uint32, 2),
     write(uint64),
@@ -94,38 +133,46 @@ def locate(  # type: ignore[no-untyped-def]
     regions,
     bitmap,
     listed,
+    probes,
+    doubts,
     pairs,
     state,
 ):
     """Write (post, entry) of all entries in the lists of a post's cells and words that want it, but for their programs.
 
-    `listed` has room for one more than the words of the longest post. False when `pairs` must grow first.
+    `listed` has room for one more than the words of the longest post, `probes` for one in every size of cell, `doubts`
+    for the items of the longest list. False when `pairs` must grow first.
     """
     used = uint64(state[USED])
     room = uint64(pairs.shape[0])
+    first_asking = uint64(second.size - asked.size)
     for post in range(uint64(state[POST]), uint64(bounds.shape[0])):
         if places[post, _ZERO] == _NOWHERE:
             continue
         start, end = uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])
         lon, lat = positions[post * uint64(2)], positions[post * uint64(2) + _ONE]
         before = used
-        for number in range(_mark_and_list(bitmap, terms, start, end, leading, listed)):
-            term = uint64(listed[number])
-            for size in range(uint64(SIZES)):
-                if (leading[term] >> uint8(size)) & uint8(1) == 0:
-                    continue
-                place = places[post, size]
-                found = find_list(table, keys, place & _CELL | term)
-                if found == 0:
-                    continue
-                for at in range(uint64(starts[found - _ONE]), uint64(starts[found])):
-                    told, marked = items[at, _ZERO], items[at, _ONE]
-                    if _wants(told, marked, place, lon, lat, second, rest, asked, regions, bitmap):
-                        if used < room:
-                            pairs[used, _ZERO], pairs[used, _ONE] = uint32(post), marked & ENTRY
-                        used += _ONE
+        is_full = False
+        words = _mark_and_list(bitmap, terms, start, end, leading, listed)
+        probed = _ask_for_lists(post, places, leading, listed, words, table, probes)
+        for number in range(_find_lists(probes, probed, table, keys, starts, items)):
+            at = probes[number, _ONE]
+            first, split, last = uint64(starts[at]), uint64(starts[at + _ONE]), uint64(starts[at + _TWO])
+            if used + (last - first) > room:
+                is_full = True
+                break
+            used, doubted = _judge_parts(uint32(post), probes[number, _ZERO], first, split, items, pairs, used, doubts)
+            for doubt in range(doubted):
+                entry = uint64(doubts[doubt])
+                pairs[used, _ZERO], pairs[used, _ONE] = uint32(post), uint32(entry)
+                used += uint64(inside(regions, asked[entry - first_asking], lon, lat))
+            for item in range(split, last):
+                entry = uint64(items[item, _ONE])
+                if has(bitmap, uint64(items[item, _ZERO])) and holds(bitmap, entry, second, rest):
+                    pairs[used, _ZERO], pairs[used, _ONE] = uint32(post), uint32(entry)
+                    used += uint64(inside(regions, asked[entry - first_asking], lon, lat))
         unmark(bitmap, terms, start, end)
-        if used > room:
+        if is_full:
             state[POST], state[USED] = post, before
             return False
     state[POST], state[USED] = uint64(bounds.shape[0]), used

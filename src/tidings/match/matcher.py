@@ -50,6 +50,7 @@ class FlatMatcher:
         self._seen = np.zeros(len(segment) // 8 + 1, np.uint8)
         self._leading = cells.leading_words(segment.cell_keys, term_count)
         self._cell_table = hash_table(segment.cell_keys)
+        self._doubts = np.empty(int(np.diff(segment.cell_start).max(initial=0)) + 1, np.uint32)
 
     def match(self, received: Received, positions: NDArray[np.float64]) -> Hits:
         pairs = self._find(received)
@@ -75,7 +76,8 @@ class FlatMatcher:
         lists = (self._leading, self._cell_table, s.cell_keys, s.cell_start, s.cell_items)
         entries = (s.second, s.rest, s.asked, s.regions)
         listed = flat.room_for_words(received.bounds)
-        while not cells.locate(*posts, *lists, *entries, self._bitmap, listed, self._located, state):
+        scratch = (self._bitmap, listed, np.empty((SIZES * len(listed), 3), np.uint64), self._doubts)
+        while not cells.locate(*posts, *lists, *entries, *scratch, self._located, state):
             self._located = _doubled(self._located)
         return self._located[: int(state[flat.USED])]
 
