@@ -137,8 +137,8 @@ class Fleet:
         """How many matches every post finds at every matcher; -1 where it is not sent."""
         counts = np.full((posts, self.matchers), -1, np.int32)
         for share, received, nowhere in _ready(shares):
-            hits = [matcher.match(received, nowhere).posts for _, matcher in self._shard(share.matcher)]
-            counts[share.posts, share.matcher] = np.bincount(np.concatenate(hits), minlength=len(received))
+            found = [matcher.match(received, nowhere).counts for _, matcher in self._shard(share.matcher)]
+            counts[share.posts, share.matcher] = np.sum(found, axis=0)
         return counts
 
     def _shard(self, number: int) -> list[tuple[LiveSegment, FlatMatcher]]:

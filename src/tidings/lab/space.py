@@ -1,7 +1,8 @@
 """Keywords and regions end to end: Q1 through the pipeline, posts and updates together, beside the text-only pipeline.
 
-Posts go through Spark as the spine's do, once into a row for each post that is wanted with the list of who wants it,
-which is what a stream stores, and once into a row for each match. The updates that belong to them, one for five posts,
+Posts go through Spark as the spine's do, in three forms: into files of the posts that are wanted, each with the list of
+who wants it, which is how a stream keeps what a large batch found, safe on the disk; into the same rows in Spark; and
+into a row for each match. The updates that belong to them, one for five posts,
 are brought into the index as the stream brings them, a batch at a time: subscriptions come, and leave when their life
 ends. Both take turns in life, so both times count.
 """
@@ -55,12 +56,10 @@ def measure_space(
     say(f"  Q1 compiled in {seconds:.1f} s, {index.size_bytes / subscriptions:.0f} bytes each")
     updates, update_seconds = _updated(index, drawn.new, count, seed)
     say(f"  {updates:,} updates in {update_seconds:.1f} s")
-    frames = {
-        **_frames("Q1", folder / "posts", index),
-        **_frames("text", folder / "posts", create_index(folder / "t", drawn.text)[0]),
-    }
-    matches = {name: int(frames[f"{name}, rows"].count()) for name in ("Q1", "text")}  # also warms up
-    times = _timed(frames, repetitions, count, say)
+    indexes = {"Q1": index, "text": create_index(folder / "t", drawn.text)[0]}
+    matches = {name: _count(folder / "posts", one) for name, one in indexes.items()}  # also warms up
+    ways = {form: way for name, one in indexes.items() for form, way in ways_of(name, folder, one).items()}
+    times = _timed(ways, repetitions, count, say)
     return {
         "posts": count,
         "subscriptions": subscriptions,
@@ -72,6 +71,7 @@ def measure_space(
         "seconds": times,
         **_rates("", times["Q1, rows"], times["text, rows"], count, updates, update_seconds),
         **_rates("_in_lists", times["Q1, lists"], times["text, lists"], count, updates, update_seconds),
+        **_rates("_in_files", times["Q1, files"], times["text, files"], count, updates, update_seconds),
     }
 
 
@@ -90,13 +90,15 @@ def _drawn(subscriptions: int, posts: int | None, seed: int, say: Say) -> _Drawn
     )
 
 
-def _timed(frames: dict[str, Any], repetitions: int, posts: int, say: Say) -> dict[str, list[float]]:
-    """The seconds of every frame, in turns."""
-    times: dict[str, list[float]] = {name: [] for name in frames}
+def _timed(
+    ways: dict[str, Callable[[], None]], repetitions: int, posts: int, say: Say
+) -> dict[str, list[float]]:
+    """The seconds of every way, in turns."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(repetitions):
-        for name, frame in frames.items():
+        for name, way in ways.items():
             start = time.perf_counter()
-            frame.write.format("noop").mode("overwrite").save()
+            way()
             times[name].append(time.perf_counter() - start)
         rates = "; ".join(f"{name} {posts / taken[-1]:,.0f}" for name, taken in times.items())
         say(f"  repetition {number + 1}, posts/s: {rates}")
@@ -129,15 +131,27 @@ def _updated(index: Index, new: pa.Table, posts: int, seed: int) -> tuple[int, f
     return count, time.perf_counter() - start
 
 
-def _frames(name: str, posts: Path, index: Index) -> dict[str, Any]:
+def _count(posts: Path, index: Index) -> int:
+    from tidings.spark.job import match_posts
+    from tidings.spark.ship import reference
+
+    return int(match_posts(tidings.session().read.parquet(str(posts)), index, reference(index)).count())
+
+
+def ways_of(name: str, folder: Path, index: Index) -> dict[str, Callable[[], None]]:
+    """Each form of matching the posts of a folder, as something to be called."""
     from tidings.spark import posts as receive
+    from tidings.spark.found import gathered, keep
     from tidings.spark.job import match_posts, wanted_posts
     from tidings.spark.ship import reference
 
-    frame, ref = tidings.session().read.parquet(str(posts)), reference(index)
+    posts, ref, files = tidings.session().read.parquet(str(folder / "posts")), reference(index), folder / "kept"
+    rows, whole = match_posts(posts, index, ref), receive.whole(posts)
+    lists, written = wanted_posts(whole, index, ref), wanted_posts(whole, index, ref, folder=files)
     return {
-        f"{name}, lists": wanted_posts(receive.whole(frame), index, ref),
-        f"{name}, rows": match_posts(frame, index, ref),
+        f"{name}, files": lambda: keep(gathered(written, files), files),
+        f"{name}, lists": lambda: lists.write.format("noop").mode("overwrite").save(),
+        f"{name}, rows": lambda: rows.write.format("noop").mode("overwrite").save(),
     }
 
 

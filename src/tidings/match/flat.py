@@ -17,7 +17,10 @@ from tidings.jit import inlined, kernel, read, write
 from tidings.receive.marks import prefetch
 
 # Places in the state array.
-POST, USED, FIRST, STATE_SIZE = 0, 1, 2, 3
+POST, USED, STATE_SIZE = 0, 1, 2
+
+ONLY_HERE = np.uint32(1 << 31)  # a subscription that one entry alone leads to
+MANY = np.uint32((1 << 31) - 1)  # an entry held by several, or by some who are gone
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
@@ -167,6 +170,21 @@ def verify(pairs, terms, bounds, programmed, program_start, code, regions, posit
     return kept
 
 
+@kernel(types.void, read(uint32), read(uint32), read(uint8), write(uint8), write(uint32))
+def list_reporters(holder_start, holders, removed, is_held, reporters):  # type: ignore[no-untyped-def]
+    """Who is to be reported for each entry: its holder, marked `ONLY_HERE` where no other entry has the same, or `MANY`
+    where several or nobody is left to be looked for. `is_held` has a zero for each subscription."""
+    for at in range(uint64(holders.size)):
+        holder = uint64(holders[at])
+        is_held[holder] = min(uint8(2), is_held[holder] + uint8(1))
+    for entry in range(uint64(reporters.size)):
+        start, end = uint64(holder_start[entry]), uint64(holder_start[entry + _ONE])
+        reporters[entry] = MANY
+        if end - start == _ONE and not (removed.size > 0 and removed[uint64(holders[start])]):
+            is_only = is_held[uint64(holders[start])] == 1
+            reporters[entry] = holders[start] | ONLY_HERE if is_only else holders[start]
+
+
 @inlined
 def _is_first(seen, holder):  # type: ignore[no-untyped-def]
     """Whether a holder was not seen before; from now on it was."""
@@ -177,9 +195,18 @@ def _is_first(seen, holder):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _forget(seen, hits, first, last):  # type: ignore[no-untyped-def]
-    for at in range(first, last):
-        seen[uint64(hits[_ONE, at]) >> uint64(3)] = uint8(0)
+def _report_once(entry, reporter, holder_start, holders, removed, seen, hits, used):  # type: ignore[no-untyped-def]
+    """Append those who hold an entry and are not seen yet."""
+    if reporter != MANY:
+        hits[used] = reporter
+        return used + uint64(_is_first(seen, uint64(reporter)))
+    for at in range(uint64(holder_start[entry]), uint64(holder_start[entry + _ONE])):
+        holder = uint64(holders[at])
+        if removed.size > 0 and removed[holder]:
+            continue
+        hits[used] = uint32(holder)
+        used += uint64(_is_first(seen, holder))
+    return used
 
 
 @kernel(
@@ -187,34 +214,47 @@ def _forget(seen, hits, first, last):  # type: ignore[no-untyped-def]
     read(uint32, 2),
     read(uint32),
     read(uint32),
+    read(uint32),
     read(uint8),
     write(uint8),
-    write(uint32, 2),
+    write(uint32),
+    write(uint32),
+    write(uint32),
     write(uint64),
 )
-def report(pairs, holder_start, holders, removed, seen, hits, state):  # type: ignore[no-untyped-def]
-    """Write post and subscription (two rows) for every holder of every pair, once a post, without removed ones.
+def report(pairs, reporters, holder_start, holders, removed, seen, others, hits, counts, state):  # type: ignore[no-untyped-def]
+    """Write the subscription of every holder of every pair, once a post, without removed ones, and how many a post has.
 
-    Pairs of one post stand together. `seen` has a bit for each subscription written for the post at hand. False when
-    `hits` must grow first; the state then says from which pair on, and where the hits of its post begin.
+    Pairs of one post stand together. Most have a holder whom no other pair can name; the others, put aside in `others`,
+    which has room for all pairs, are looked up in `seen`: a bit for each subscription that was written for the post at
+    hand. False when `hits` must grow first; the state then says from which pair on.
     """
-    used, first = uint64(state[USED]), uint64(state[FIRST])
-    room = uint64(hits.shape[1])
-    for number in range(uint64(state[POST]), uint64(pairs.shape[0])):
-        post, entry = pairs[number, _ZERO], uint64(pairs[number, _ONE])
-        if number == 0 or pairs[number - _ONE, _ZERO] != post:
-            _forget(seen, hits, first, used)
-            first = used
-        start, end = uint64(holder_start[entry]), uint64(holder_start[entry + _ONE])
-        if used + (end - start) > room:
-            state[POST], state[USED], state[FIRST] = number, used, first
+    used, number, room = uint64(state[USED]), uint64(state[POST]), uint64(hits.size)
+    while number < uint64(pairs.shape[0]):
+        post, start, first, aside = pairs[number, _ZERO], number, used, _ZERO
+        while number < uint64(pairs.shape[0]) and pairs[number, _ZERO] == post:
+            number += _ONE
+        is_full = used + (number - start) + _ONE > room
+        for at in range(start, start if is_full else number):
+            reporter = reporters[uint64(pairs[at, _ONE])]
+            is_only = uint64((reporter & ONLY_HERE) != 0)
+            hits[used] = reporter ^ ONLY_HERE
+            used += is_only
+            others[aside] = pairs[at, _ONE]
+            aside += _ONE - is_only
+        middle = used
+        for at in range(aside):
+            entry = uint64(others[at])
+            held = uint64(holder_start[entry + _ONE] - holder_start[entry]) if reporters[entry] == MANY else _ONE
+            if used + (aside - at) + held > room:
+                is_full = True
+                break
+            used = _report_once(entry, reporters[entry], holder_start, holders, removed, seen, hits, used)
+        for at in range(middle, used):
+            seen[uint64(hits[at]) >> uint64(3)] = uint8(0)
+        if is_full:
+            state[POST], state[USED] = start, first
             return False
-        for at in range(start, end):
-            holder = uint64(holders[at])
-            if removed.size > 0 and removed[holder]:
-                continue
-            hits[_ZERO, used], hits[_ONE, used] = post, uint32(holder)
-            used += uint64(_is_first(seen, holder))
-    _forget(seen, hits, first, used)
-    state[POST], state[USED] = uint64(pairs.shape[0]), used
+        counts[uint64(post)] = uint32(used - first)
+    state[POST], state[USED] = number, used
     return True

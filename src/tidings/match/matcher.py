@@ -19,13 +19,18 @@ _FIRST_ROOM = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """Matches of a batch: post (its place in the batch) and subscription (its place in the segment), side by side."""
+    """Matches of a batch, post by post: the subscriptions (their places in the segment), and how many each post has."""
 
-    posts: NDArray[np.uint32]
     subscriptions: NDArray[np.uint32]
+    counts: NDArray[np.uint32]
+
+    @property
+    def posts(self) -> NDArray[np.uint32]:
+        """The post of each match: its place in the batch."""
+        return np.repeat(np.arange(len(self.counts), dtype=np.uint32), self.counts)
 
     def __len__(self) -> int:
-        return len(self.posts)
+        return len(self.subscriptions)
 
 
 class Matcher(Protocol):
@@ -46,7 +51,11 @@ class FlatMatcher:
         self._bitmap = np.zeros(term_count // 8 + 1, np.uint8)
         self._pairs = np.empty((_FIRST_ROOM, 2), np.uint32)
         self._located = np.empty((_FIRST_ROOM if len(segment.cell_keys) else 1, 2), np.uint32)
-        self._hits = np.empty((2, _FIRST_ROOM), np.uint32)
+        self._hits = np.empty(_FIRST_ROOM, np.uint32)
+        self._others = np.empty(0, np.uint32)
+        self._reporters = np.empty(len(segment.second), np.uint32)
+        is_held = np.zeros(len(segment), np.uint8)
+        flat.list_reporters(segment.holder_start, segment.holders, removed, is_held, self._reporters)
         self._seen = np.zeros(len(segment) // 8 + 1, np.uint8)
         self._leading = cells.leading_words(segment.cell_keys, term_count)
         self._cell_table = hash_table(segment.cell_keys)
@@ -58,7 +67,7 @@ class FlatMatcher:
             pairs = _in_post_order(pairs, self._locate(received, positions))
         if len(self._segment.programmed):
             pairs = self._verify(pairs, received, positions)
-        return Hits(*self._report(pairs))
+        return self._report(pairs, len(received))
 
     def _find(self, received: Received) -> NDArray[np.uint32]:
         s, state = self._segment, np.zeros(flat.STATE_SIZE, np.uint64)
@@ -90,12 +99,15 @@ class FlatMatcher:
         kept = flat.verify(pairs, *posts, *programs, positions.ravel(), s.rest, self._bitmap)
         return pairs[:kept]
 
-    def _report(self, pairs: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    def _report(self, pairs: NDArray[np.uint32], posts: int) -> Hits:
         s, state = self._segment, np.zeros(flat.STATE_SIZE, np.uint64)
-        arguments = (pairs, s.holder_start, s.holders, self._removed, self._seen)
-        while not flat.report(*arguments, self._hits, state):
-            self._hits = np.concatenate([self._hits, np.empty_like(self._hits)], axis=1)
-        return self._hits[:, : int(state[flat.USED])].copy()
+        if len(self._others) < len(pairs):
+            self._others = np.empty(len(pairs), np.uint32)
+        counts = np.zeros(posts, np.uint32)
+        arguments = (pairs, self._reporters, s.holder_start, s.holders, self._removed, self._seen, self._others)
+        while not flat.report(*arguments, self._hits, counts, state):
+            self._hits = np.concatenate([self._hits, np.empty_like(self._hits)])
+        return Hits(self._hits[: int(state[flat.USED])].copy(), counts)
 
 
 def no_positions(posts: int) -> NDArray[np.float64]:

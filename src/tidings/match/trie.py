@@ -59,14 +59,14 @@ class TrieMatcher:
 
     def match(self, received: Received, positions: NDArray[np.float64]) -> Hits:
         """`positions` holds longitude and latitude of every post, NaN where it has none."""
-        posts: list[int] = []
+        counts: list[int] = []
         subscriptions: list[int] = []
         for number, (start, end) in enumerate(received.bounds.tolist()):
             sequence = received.terms[start:end].tolist()
             found = self._visit(_Post(set(sequence), sequence, *positions[number].tolist()))
-            posts += [number] * len(found)
+            counts.append(len(found))
             subscriptions += found
-        return Hits(np.array(posts, np.uint32), np.array(subscriptions, np.uint32))
+        return Hits(np.array(subscriptions, np.uint32), np.array(counts, np.uint32))
 
     def _visit(self, post: _Post) -> set[int]:
         """The scoped traversal: a child is visited if and only if its word is in the post."""

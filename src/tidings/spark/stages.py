@@ -31,9 +31,8 @@ def match_whole(ref: IndexRef) -> Stage:
         opened = open_index(ref)
         for batch in batches:
             received, where = opened.receive(batch)
-            ids = batch.column("id")
             for found in opened.match(0, received, where):
-                yield from _matches(found.ids, ids, found.hits.posts)
+                yield from _matches(found.ids, batch.column("id"), found.hits.counts)
         opened.keep_warm()
 
     return stage
@@ -45,7 +44,7 @@ def match_and_keep(ref: IndexRef) -> Stage:
     def stage(batches: Batches) -> Batches:
         opened = open_index(ref)
         for batch in batches:
-            yield wanted(batch, *_found_in(opened, batch))
+            yield from _cut(wanted(batch, *_found_in(opened, batch)))
         opened.keep_warm()
 
     return stage
@@ -57,10 +56,10 @@ def match_and_write(ref: IndexRef, folder: str) -> Stage:
     def stage(batches: Batches) -> Batches:
         opened, file = open_index(ref), file_of_task(folder)
         for batch in batches:
-            posts, ids, refused = _found_in(opened, batch)
-            rows = wanted(batch, posts, ids, refused[:0])
+            ids, counts, refused = _found_in(opened, batch)
+            rows = wanted(batch, ids, counts, refused[:0])
             file.write(rows.append_column("reason", pa.nulls(rows.num_rows, pa.string())))
-            unfit = wanted(batch, posts[:0], ids[:0], refused)
+            unfit = wanted(batch, ids[:0], np.zeros_like(counts), refused)
             if unfit.num_rows:
                 yield unfit.append_column(WRITTEN, pa.nulls(unfit.num_rows, pa.int64()))
         file.close()
@@ -72,27 +71,36 @@ def match_and_write(ref: IndexRef, folder: str) -> Stage:
     return stage
 
 
-def _found_in(opened: OpenIndex, batch: pa.RecordBatch) -> tuple[NDArray[np.uint32], pa.Array, NDArray[np.intp]]:
-    """The posts of every match, its subscription's id, and the posts that are unfit."""
+def _found_in(opened: OpenIndex, batch: pa.RecordBatch) -> tuple[pa.Array, NDArray[np.uint32], NDArray[np.intp]]:
+    """The ids that want the posts of a batch, post by post, how many want each, and the posts that are unfit."""
     received, where = opened.receive(batch)
     found = opened.match(0, received, where)
-    posts = np.concatenate([np.zeros(0, np.uint32), *(one.hits.posts for one in found)])
+    if len(found) == 1:
+        return found[0].ids, found[0].hits.counts, received.refused
     ids = pa.concat_arrays([pa.array([], opened.index.id_type), *(one.ids for one in found)])
-    return posts, ids, received.refused
+    posts = np.concatenate([np.zeros(0, np.uint32), *(one.hits.posts for one in found)])
+    counts = np.bincount(posts, minlength=batch.num_rows).astype(np.uint32)
+    return ids.take(pa.array(np.argsort(posts, kind="stable"))), counts, received.refused
 
 
 def wanted(
-    batch: pa.RecordBatch, posts: NDArray[np.uint32], ids: pa.Array, refused: NDArray[np.intp]
+    batch: pa.RecordBatch, ids: pa.Array, counts: NDArray[np.uint32], refused: NDArray[np.intp]
 ) -> pa.RecordBatch:
     """The posts of a batch that were found, each with the ids it was found by, and those refused, with none."""
-    if not (posts[1:] >= posts[:-1]).all():  # several segments, one behind the other
-        ids = ids.take(pa.array(np.argsort(posts, kind="stable")))
-    counts = np.bincount(posts, minlength=batch.num_rows)
-    kept = np.union1d(np.flatnonzero(counts), refused)
-    starts = np.concatenate([[0], np.cumsum(counts[kept])]).astype(np.int32)
+    is_kept = counts > 0
+    is_kept[refused] = True
+    starts = np.concatenate([[0], np.cumsum(counts[is_kept])]).astype(np.int32)
     lists = pa.ListArray.from_arrays(pa.array(starts), ids)
-    rows = batch.take(pa.array(kept))
+    rows = batch if is_kept.all() else batch.filter(pa.array(is_kept))
     return pa.record_batch([*rows.columns, lists], [*rows.schema.names, "subscriptions"])
+
+
+def _cut(found: pa.RecordBatch) -> Batches:
+    """Rows with lists of `subscriptions`, in pieces that a core's cache holds."""
+    offsets = found.column("subscriptions").offsets.to_numpy()
+    cuts = np.searchsorted(offsets[:-1], np.arange(0, offsets[-1], _MAX_MATCHES_OUT))
+    for start, end in itertools.pairwise(np.unique([0, *cuts, found.num_rows]).tolist()):
+        yield found.slice(start, end - start)
 
 
 def route(ref: IndexRef, routed: pa.Schema, routing: Routing = _SEND_ALL) -> Stage:
@@ -129,7 +137,7 @@ def match_shard(ref: IndexRef, routed: pa.Schema) -> Stage:
         for matcher, _, _, blob in each(batches):
             posts = unpack(blob, routed)
             for found in opened.match(matcher, posts.received, posts.positions):
-                yield from _matches(found.ids, posts.ids, found.hits.posts)
+                yield from _matches(found.ids, posts.ids, found.hits.counts)
 
     return stage
 
@@ -167,24 +175,22 @@ def merge(hits: pa.Schema) -> Stage:
 def _tables(tables: Iterable[pa.Table]) -> Batches:
     for table in tables:
         for batch in table.to_batches():
-            places = np.arange(batch.num_rows, dtype=np.uint32)
-            yield from _matches(batch.column("subscription_id"), batch.column("post_id"), places)
+            each = np.ones(batch.num_rows, np.uint32)
+            yield from _matches(batch.column("subscription_id"), batch.column("post_id"), each)
 
 
-def _matches(subscription_ids: pa.Array, post_ids: pa.Array, posts: NDArray[np.uint32]) -> Batches:
+def _matches(subscription_ids: pa.Array, post_ids: pa.Array, counts: NDArray[np.uint32]) -> Batches:
     """Matches as the JVM gets them: a row a post with the list of its subscriptions, in pieces the JVM can hold.
 
-    `posts` says which of the post ids each match has. A post with very many matches is cut into several rows.
+    `counts` says how many matches each post has. A post with very many matches is cut into several rows.
     """
-    is_cut = np.empty(len(posts), bool)
-    np.not_equal(posts[1:], posts[:-1], out=is_cut[1:])
-    is_cut[::_MAX_MATCHES_OUT] = True
-    cuts = np.flatnonzero(is_cut)
-    lists = pa.ListArray.from_arrays(pa.array(np.append(cuts, len(posts)).astype(np.int32)), subscription_ids)
-    batch = pa.record_batch([post_ids.take(pa.array(posts[cuts])), lists], ["post_id", "subscriptions"])
-    pieces = np.searchsorted(cuts, np.arange(0, len(posts) + _MAX_MATCHES_OUT, _MAX_MATCHES_OUT))
-    for start, end in itertools.pairwise(pieces.tolist()):
-        yield batch.slice(start, end - start)
+    ends = np.cumsum(counts, dtype=np.int64)
+    cuts = np.union1d((ends - counts)[counts > 0], np.arange(0, len(subscription_ids), _MAX_MATCHES_OUT))
+    lists = pa.ListArray.from_arrays(
+        pa.array(np.append(cuts, len(subscription_ids)).astype(np.int32)), subscription_ids
+    )
+    posts = pa.array(np.searchsorted(ends, cuts, "right"))
+    yield from _cut(pa.record_batch([post_ids.take(posts), lists], ["post_id", "subscriptions"]))
 
 
 def _labels(numbers: list[int], sent: int) -> dict[str, pa.Array]:
