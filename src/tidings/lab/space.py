@@ -90,9 +90,7 @@ def _drawn(subscriptions: int, posts: int | None, seed: int, say: Say) -> _Drawn
     )
 
 
-def _timed(
-    ways: dict[str, Callable[[], None]], repetitions: int, posts: int, say: Say
-) -> dict[str, list[float]]:
+def _timed(ways: dict[str, Callable[[], None]], repetitions: int, posts: int, say: Say) -> dict[str, list[float]]:
     """The seconds of every way, in turns."""
     times: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(repetitions):

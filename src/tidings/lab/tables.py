@@ -179,13 +179,18 @@ def _space(run: record.Record) -> Iterator[str]:
     yield (
         f"{space['posts']:,} posts with a position against {space['subscriptions']:,} subscriptions of PS²Stream's Q1 "
         "(one to three words in a square of 1 to 50 km, drawn from the posts) and as many of words only, in turns, "
-        f"through Spark into its noop sink. A post matches {space['matches_a_post']['Q1']:,.0f} and "
-        f"{space['matches_a_post']['text']:,.0f} of them. The {space['updates']:,} updates that belong to so many "
+        "through Spark into its noop sink, or into files that are safe on the disk. A post matches "
+        f"{space['matches_a_post']['Q1']:,.0f} and {space['matches_a_post']['text']:,.0f} of them. The "
+        f"{space['updates']:,} updates that belong to so many "
         f"posts took {space['update_seconds']:.1f} s; tuples are posts and updates in the time of both. Q1 was "
         f"compiled in {space['compiling_seconds']:.1f} s: {space['bytes_a_subscription']:.0f} bytes a subscription."
     )
     yield ""
-    forms = (("a row a match", ""), ("a row a post, with the list of who wants it", "_in_lists"))
+    forms = (
+        ("a row a match", ""),
+        ("a row a post, with the list of who wants it", "_in_lists"),
+        ("the same in files, as a stream keeps a large batch", "_in_files"),
+    )
     names = ("tuples_per_second", "posts_per_second", "text_posts_per_second")
     rows = [
         (label, *(f"{space[name + form]:,.0f}" for name in names), f"{space['ratio_to_text' + form]:.2f}")
