@@ -82,7 +82,7 @@ def _find_lists(probes, asked, table, keys, starts, items):  # type: ignore[no-u
 @inlined
 def _judge_parts(post, place, first, last, items, pairs, used, doubts):  # type: ignore[no-untyped-def]
     """Append the entries whose rectangle certainly holds the post; returns how many there are now, and how many are
-    in doubt, which are written down. Nothing here depends on a guess of the processor: half of them are wrong."""
+    in doubt, which are written down. Without a branch: about half of the items match, which cannot be guessed."""
     doubted = _ZERO
     for at in range(first, last):
         entry = items[at, _ONE]
