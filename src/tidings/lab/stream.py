@@ -32,7 +32,10 @@ WORDS = (3, 5)  # of a subscription: 1.2 of 100,000 match a tweet
 RATES = (1_000, 10_000)
 _FILES = 40  # of the posts once
 _TIMES = 4  # they come, under other ids: the last batch, which is stored with nothing beside it, must not count much
-_WARM_UPS = 2  # turns: in the first of a stream the JVM's compiler takes as long as the posts
+_WARM_UPS = (
+    2  # turns, of many small batches: it takes the JVM's compiler hundreds of them to be done with Spark's planner
+)
+_MEASURED = 3  # turns
 _EVERY_S = 0.1  # a file of posts
 
 
@@ -64,13 +67,14 @@ def _sustained(folder: Path, posts: Posts, queries: list[str], say: Say) -> dict
     batch = prepare(frame, table, plan="replicated").matches
     rates: dict[str, list[float]] = {"floor": [], "batch": [], "stream": []}
     shares, matches = [], 0
-    for turn in range(_WARM_UPS + 2):
+    for turn in range(_WARM_UPS + _MEASURED):
         for name, one in (("floor", floor), ("batch", batch)):
             start = time.perf_counter()
             one.write.format("noop").mode("overwrite").save()
             rates[name].append(count / (time.perf_counter() - start))
         with _store(folder / f"state{turn}", queries) as store:
-            seconds, progress = _taken(folder / f"state{turn}", store, source)
+            at_once = 1 if turn < _WARM_UPS else MAX_POSTS_A_BATCH  # a file at least
+            seconds, progress = _taken(folder / f"state{turn}", store, source, at_once)
             rates["stream"].append(count / seconds)
             shares.append(_bookkeeping(progress))
             matches = store.sizes().matches
@@ -98,9 +102,9 @@ def _write(posts: Posts, source: Path) -> int:
     return len(posts) * _TIMES
 
 
-def _taken(folder: Path, store: Store, source: Path) -> tuple[float, list[Any]]:
+def _taken(folder: Path, store: Store, source: Path, at_once: int) -> tuple[float, list[Any]]:
     """The seconds a stream takes for all files that are there, its batches alone, and what Spark told of them."""
-    with _running(folder, store, source, once=True) as (query, batches):
+    with _running(folder, store, source, at_once, once=True) as (query, batches):
         query.awaitTermination()
         ended = time.perf_counter()
         batches.until_stored()
@@ -118,7 +122,9 @@ def _store(folder: Path, queries: list[str]) -> Iterator[Store]:
 
 
 @contextmanager
-def _running(folder: Path, store: Store, source: Path, once: bool = False) -> Iterator[tuple[Any, Any]]:
+def _running(
+    folder: Path, store: Store, source: Path, at_once: int = MAX_POSTS_A_BATCH, once: bool = False
+) -> Iterator[tuple[Any, Any]]:
     """A stream in this session, with its batches; the parts are those of `tidings run`."""
     from tidings.index.follow import Follower
     from tidings.spark.checkpoint import stream_id
@@ -149,7 +155,7 @@ def _running(folder: Path, store: Store, source: Path, once: bool = False) -> It
         files=lambda batch: taken_files(checkpoint, batch),
         storing=storing,
     )
-    writer = each_batch(read_folder(spark, look, MAX_POSTS_A_BATCH), batches)
+    writer = each_batch(read_folder(spark, look, at_once), batches)
     writer = writer.option("checkpointLocation", os.path.abspath(checkpoint))
     query = (writer.trigger(availableNow=True) if once else writer.trigger(processingTime="100 milliseconds")).start()
     try:

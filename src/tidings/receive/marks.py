@@ -50,6 +50,19 @@ def _special_in(builder: Any, bytes_: Any) -> Any:
     return _one_of(builder, bytes_, _SPECIAL)
 
 
+def _leading_in(builder: Any, bytes_: Any) -> Any:
+    control = builder.icmp_unsigned("<", bytes_, _constant(0x20))
+    blank = _one_of(builder, bytes_, "\t\n")
+    return builder.or_(
+        builder.and_(control, builder.not_(blank)),
+        builder.or_(_one_of(builder, bytes_, "\x7f\xc2\xe2"), builder.icmp_unsigned(">=", bytes_, _constant(0xEF))),
+    )
+
+
+def _leads(byte: int) -> bool:
+    return (byte < 0x20 and byte not in b"\t\n") or byte in b"\x7f\xc2\xe2" or byte >= 0xEF
+
+
 def _bits_of(build: Callable[[Any, Any], Any], oracle: Callable[[int], bool]) -> Callable[..., Any]:
     """A function of (data, position): bit i tells whether the byte i behind the position is of this kind."""
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
@@ -82,6 +95,7 @@ _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456
 plain_bits = _bits_of(_plain_in, lambda byte: byte in _PLAIN)  # ASCII letters and digits
 odd_bits = _bits_of(_odd_in, lambda byte: byte >= 0x80 or byte == ord("'"))  # may belong to a word: decode and see
 special_bits = _bits_of(_special_in, lambda byte: chr(byte) in _SPECIAL)  # starts a tag, a name, an entity or a field
+leading_bits = _bits_of(_leading_in, _leads)  # may begin a control or what is no character: look at what follows
 
 
 def padded(data: NDArray[np.uint8], buffer: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -19,7 +19,7 @@ from tidings.errors import StoreError
 from tidings.store import withheld
 from tidings.store.columns import MAX_REJECTED_A_BATCH, numbered, rejected_columns
 from tidings.store.database import Database, Whole
-from tidings.store.distinct import Hits, distinct, once, sorted_once
+from tidings.store.distinct import Hits, distinct, once, runs, sorted_once
 from tidings.store.records import Stored
 from tidings.store.schema import ERA_BITS
 from tidings.store.withheld import ShedCounts
@@ -186,13 +186,13 @@ def _store_late(db: Database, hits: Hits, known: Hits, first: int, stamp: Stamp)
 
 
 def _add_to_tally(db: Database, subscriptions: Whole) -> None:
-    given = db.pairs(*np.unique(subscriptions, return_counts=True))
+    given = db.pairs(*runs(np.sort(subscriptions)))
     db.run(_TALLY.format(given.sql), *given.parameters)
 
 
 def change_refs(db: Database, posts: Whole, sign: str) -> None:
     """Count up or down how many matches refer to these posts, which may be listed more than once."""
-    given = db.pairs(*np.unique(posts, return_counts=True))
+    given = db.pairs(*runs(np.sort(posts)))
     sql = f"UPDATE post SET refs = refs {sign} g.b FROM (SELECT a, b FROM {given.sql}) AS g WHERE post.number = g.a"
     db.run(sql, *given.parameters)
 

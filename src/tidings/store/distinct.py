@@ -28,7 +28,7 @@ def distinct(posts: pa.Table, hits: Hits) -> tuple[pa.Table, int, Hits, pa.Table
     """The posts that were hit, each id once and in order (its index then grows in order too); hits point to them."""
     wanted, places = _used(hits.places, len(posts))
     kind = id_kind(posts.schema.field("id").type)
-    columns = post_columns(posts.take(pa.array(wanted)))
+    columns = post_columns(posts if len(wanted) == len(posts) else posts.take(pa.array(wanted)))
     ids = columns["id"].combine_chunks()
     bad = pc.fill_null(pc.greater(pc.binary_length(ids), MAX_ID_BYTES), True)
     if pc.any(bad).as_py():
@@ -80,7 +80,10 @@ def once(hits: Hits) -> Hits:
 
 def sorted_once(values: Whole) -> Whole:
     """As np.unique, which hashes and takes several times as long."""
-    ordered = np.sort(values)
-    keep = np.ones(len(ordered), np.bool_)
-    keep[1:] = ordered[1:] != ordered[:-1]
-    return ordered[keep]
+    return runs(np.sort(values))[0]
+
+
+def runs(ordered: Whole) -> tuple[Whole, Whole]:
+    """Each of the values once, which are in order, and how often it is there."""
+    starts = np.flatnonzero(np.concatenate([np.ones(min(1, len(ordered)), np.bool_), ordered[1:] != ordered[:-1]]))
+    return ordered[starts], np.diff(np.append(starts, len(ordered)))
