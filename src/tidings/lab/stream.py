@@ -32,9 +32,7 @@ WORDS = (3, 5)  # of a subscription: 1.2 of 100,000 match a tweet
 RATES = (1_000, 10_000)
 _FILES = 40  # of the posts once
 _TIMES = 4  # they come, under other ids: the last batch, which is stored with nothing beside it, must not count much
-_WARM_UPS = (
-    2  # turns, of many small batches: it takes the JVM's compiler hundreds of them to be done with Spark's planner
-)
+_WARM_UPS = 2  # turns, of many small batches: the JVM's compiler needs hundreds to be done with Spark's planner
 _MEASURED = 3  # turns
 _EVERY_S = 0.1  # a file of posts
 
