@@ -89,7 +89,7 @@ class LocalSettings:
 
     sigma: float = 1.2
     cells: int = 8
-    choose: str = "gr"
+    choose: str = "gr+"
     seed: int = 0
     model: LoadModel = field(default_factory=LoadModel)
 
@@ -167,7 +167,7 @@ def _moves(cells: Sequence[CellLoad], wanted: float, giver: int, taker: int, set
     movable = [cell for cell in cells if cell.load < 2 * wanted]
     if not movable or wanted <= 0:
         return []
-    loads = np.array([cell.load for cell in movable])
+    loads = np.array([cell.load for cell in movable], np.float64)
     sizes = np.array([max(1, cell.size_bytes) for cell in movable], np.int64)
     wanted = min(wanted, float(loads.sum()))
     chosen = selector(settings.choose)(loads, sizes, wanted, settings.seed)
