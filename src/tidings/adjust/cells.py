@@ -17,9 +17,13 @@ from tidings.index.shape import boxes_of
 from tidings.partition.space.plan import SpacePlan
 from tidings.partition.space.text import by_metric
 from tidings.partition.space.touch import Rectangles, covered, rectangles
+from tidings.partition.space.cost import said
 from tidings.partition.space.wanted import Located
+from tidings.partition.space.work import WorkModel, find
 from tidings.partition.space.workload import Workload
 
+_USUAL = 4  # posts that what is found in general counts for
+_WORDS = 4  # of a post that are looked up
 SAMPLE = 50_000  # subscriptions that are looked at, of all workers together
 Counts = NDArray[np.int64]
 
@@ -103,6 +107,27 @@ def cell_loads(held: Sequence[Held], plan: SpacePlan, cells: Counts, by_cell: Co
     return found
 
 
+def with_work(
+    workers: Sequence[Sequence[CellLoad]], held: Sequence[Held], recent: Recent, model: WorkModel
+) -> list[list[CellLoad]]:
+    """The same cells with the time they take, by what recent posts find in them.
+
+    Where few of these lie in a cell, what posts find for each subscription there in general counts too.
+    """
+    seen = [recent.found(own) for own in held]
+    asked = sum(posts[cell.cell] * cell.subscriptions for (posts, _), own in zip(seen, workers, strict=True) for cell in own)
+    usual = sum(float(found.sum()) for _, found in seen) / max(asked, 1e-9)
+    return [
+        [_with_work(cell, posts[cell.cell], found[cell.cell], usual, model) for cell in own]
+        for (posts, found), own in zip(seen, workers, strict=True)
+    ]
+
+
+def _with_work(cell: CellLoad, posts: float, found: float, usual: float, model: WorkModel) -> CellLoad:
+    rate = (found + _USUAL * usual * cell.subscriptions) / (posts + _USUAL)
+    return replace(cell, work=cell.posts * (model.post_ns + _WORDS * model.word_ns + model.found_ns * rate))
+
+
 @dataclass(frozen=True, slots=True)
 class Recent:
     """Posts of late as the index receives them, and the cell of each: they tell what sharing words out would do."""
@@ -118,6 +143,24 @@ class Recent:
         cells = plan.lines.row(positions[known, 1]) * plan.lines.columns + plan.lines.column(positions[known, 0])
         none, boxes, starts = np.zeros(0, np.uint32), np.zeros((0, 4)), np.zeros(1, np.uint64)
         return cls(Workload(index.vocabulary.terms(), received, positions[known], none, boxes, none, starts), cells)
+
+    def found(self, own: Held) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(how many of these posts lie in each cell, how many conjunctions of a worker they find there).
+
+        A conjunction counts as found where a post says the word that leads to it in a cell that it touches.
+        """
+        post, word = said(self.workload)
+        columns = own.plan.lines.columns
+        places = np.column_stack([self.cells % columns, self.cells // columns]).astype(np.float64)
+        row = own.row_of[own.plan.area_of_cell[self.cells]]
+        counts = np.zeros(len(post))
+        for number in np.unique(row).tolist():
+            mine = own.owners[number]
+            here = np.flatnonzero(row[post] == number)
+            counts[here] = find(post[here], word[here], places, own.leads[mine], own.touched[mine].astype(np.float64))
+        size = len(own.plan.area_of_cell)
+        found = np.bincount(self.cells[post], counts * own.scale, size)
+        return np.bincount(self.cells, minlength=size).astype(np.float64), found
 
     def reached(self, cell: int, leads: Counts) -> int:
         """How many of these posts in a cell are sent for these words."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from tidings.adjust.select import selector
 from tidings.partition.space.load import LoadModel
+from tidings.partition.space.work import WorkModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class TextHalf:
 class CellLoad:
     """What a worker measured of one of its cells in a period: definition 3 says its load is posts × subscriptions.
 
+    Where it is known what the posts find, `work` is the time that takes, and is the load.
     `is_text`: whether the words of the cell are shared out over several workers; `joined_posts`: how many posts would
     be sent for what the least loaded worker and this one have of it. `halves` are given for cells that may be split.
     """
@@ -40,10 +42,15 @@ class CellLoad:
     is_text: bool = False
     halves: tuple[TextHalf, TextHalf] | None = None
     joined_posts: float | None = None
+    work: float | None = None
+
+    @property
+    def product(self) -> float:
+        return self.posts * self.subscriptions
 
     @property
     def load(self) -> float:
-        return self.posts * self.subscriptions
+        return self.product if self.work is None else self.work
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +91,7 @@ Intent = SplitByText | Join | Move
 class LocalSettings:
     """σ, from which ratio of loads on something is done; p, how many cells phase one looks at; how cells are chosen.
 
-    `model` says whether a split or a join lowers the whole load (definition 1).
+    `model` says whether a split or a join lowers the whole load (definition 1), `work` what cells take.
     """
 
     sigma: float = 1.2
@@ -92,6 +99,7 @@ class LocalSettings:
     choose: str = "gr+"
     seed: int = 0
     model: LoadModel = field(default_factory=LoadModel)
+    work: WorkModel = field(default_factory=WorkModel)
 
 
 def decide(workers: Sequence[Sequence[CellLoad]], settings: LocalSettings) -> list[Intent]:
@@ -143,7 +151,8 @@ def _split(cell: CellLoad, giver: int, taker: int, model: LoadModel) -> tuple[In
     apart = sum(model.load(half.posts, half.subscriptions) for half in cell.halves)
     if apart >= model.load(cell.posts, cell.subscriptions):
         return None
-    loads = [half.posts * half.subscriptions for half in cell.halves]
+    rate = cell.load / cell.product
+    loads = [half.posts * half.subscriptions * rate for half in cell.halves]
     half = 0 if cell.halves[0].size_bytes <= cell.halves[1].size_bytes else 1
     intent = SplitByText(cell.cell, half, giver, taker, cell.halves[half].size_bytes)
     return intent, cell.load - loads[1 - half], loads[half]
@@ -159,7 +168,9 @@ def _join(
     apart = model.load(cell.posts, cell.subscriptions) + model.load(other.posts, other.subscriptions)
     if model.load(cell.joined_posts, held) >= apart:
         return None
-    return Join(cell.cell, giver, taker, cell.size_bytes), cell.load, cell.joined_posts * held - other.load
+    rate = (cell.load + other.load) / (cell.product + other.product)
+    rise = max(0.0, cell.joined_posts * held * rate - other.load)
+    return Join(cell.cell, giver, taker, cell.size_bytes), cell.load, rise
 
 
 def _moves(cells: Sequence[CellLoad], wanted: float, giver: int, taker: int, settings: LocalSettings) -> list[Intent]:

@@ -45,12 +45,8 @@ class Sample:
     @classmethod
     def of(cls, workload: Workload) -> Sample:
         post, word = said(workload)
-        order = np.argsort(workload.anchors, kind="stable")
-        starts = np.searchsorted(workload.anchors[order], np.arange(len(workload.terms) + 2)).astype(np.uint64)
-        counts = np.zeros(len(post), np.uint32)
-        where, boxes = workload.positions[workload.located], workload.boxes[order]
-        _find(post.astype(np.uint32), word.astype(np.uint32), where, starts, boxes, counts)
-        return cls(workload, post, word, counts * workload.scale)
+        where = workload.positions[workload.located]
+        return cls(workload, post, word, find(post, word, where, workload.anchors, workload.boxes) * workload.scale)
 
     def post_ns(self, model: WorkModel) -> NDArray[np.float64]:
         """What each post costs where it is sent, located or not."""
@@ -80,6 +76,18 @@ class Sample:
         found = np.bincount(way.owner, self.found[way.leads], plan.workers)
         sent, looked_up = (np.bincount(some, minlength=plan.workers) for some in (worker, asker))
         return np.array([sent, looked_up, found, way.held], np.float64)
+
+
+def find(
+    post: Counts, word: Counts, where: NDArray[np.float64], anchors: NDArray[np.integer], boxes: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """For each word that a post says how many boxes with that anchor hold the post; `where` tells the place of each."""
+    order = np.argsort(anchors, kind="stable")
+    terms = int(max(word.max(initial=0), anchors.max(initial=0)))
+    starts = np.searchsorted(anchors[order], np.arange(terms + 2)).astype(np.uint64)
+    counts = np.zeros(len(post), np.uint32)
+    _find(post.astype(np.uint32), word.astype(np.uint32), where, starts, boxes[order], counts)
+    return counts.astype(np.float64)
 
 
 @kernel(
