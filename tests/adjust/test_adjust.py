@@ -125,6 +125,17 @@ def test_balanced_workers_are_left_alone():
     assert decide([[], []], SETTINGS) == []
 
 
+def test_an_idle_worker_among_even_ones_is_no_reason_to_move_anything():
+    even = [[CellLoad(4 * worker + n, 10, 5, 9) for n in range(4)] for worker in range(9)]
+    assert decide([*even, [CellLoad(99, 10, 10, 9)]], SETTINGS) == []  # 200 at most, 190 on average, 100 at least
+    assert decide([*even[:1], [CellLoad(99, 10, 10, 9)]], SETTINGS) != []
+
+
+def test_the_time_that_cells_take_is_their_load_where_it_is_known():
+    slow = [CellLoad(0, 10, 10, 50, work=900.0), CellLoad(1, 10, 10, 50, work=300.0)]
+    assert decide([slow, [CellLoad(2, 99, 99, 9, work=600.0)]], SETTINGS) == [Move(1, 0, 1, 50)]
+
+
 def test_half_the_difference_is_moved_for_as_few_bytes_as_possible():
     heavy = [CellLoad(0, 10, 10, 50), CellLoad(1, 10, 5, 5), CellLoad(2, 10, 5, 90), CellLoad(3, 10, 6, 6)]
     # 260 against 60: 100 is to go; cells 1 and 3 carry 110 for 11 bytes, cell 0 100 for 50

@@ -14,10 +14,10 @@ from tidings.index.decompile import decompile
 from tidings.index.index import Index, LiveSegment
 from tidings.index.lead import lead_terms
 from tidings.index.shape import boxes_of
+from tidings.partition.space.cost import said
 from tidings.partition.space.plan import SpacePlan
 from tidings.partition.space.text import by_metric
 from tidings.partition.space.touch import Rectangles, covered, rectangles
-from tidings.partition.space.cost import said
 from tidings.partition.space.wanted import Located
 from tidings.partition.space.work import WorkModel, find
 from tidings.partition.space.workload import Workload
@@ -115,7 +115,9 @@ def with_work(
     Where few of these lie in a cell, what posts find for each subscription there in general counts too.
     """
     seen = [recent.found(own) for own in held]
-    asked = sum(posts[cell.cell] * cell.subscriptions for (posts, _), own in zip(seen, workers, strict=True) for cell in own)
+    asked = sum(
+        posts[cell.cell] * cell.subscriptions for (posts, _), own in zip(seen, workers, strict=True) for cell in own
+    )
     usual = sum(float(found.sum()) for _, found in seen) / max(asked, 1e-9)
     return [
         [_with_work(cell, posts[cell.cell], found[cell.cell], usual, model) for cell in own]
@@ -159,7 +161,7 @@ class Recent:
             here = np.flatnonzero(row[post] == number)
             counts[here] = find(post[here], word[here], places, own.leads[mine], own.touched[mine].astype(np.float64))
         size = len(own.plan.area_of_cell)
-        found = np.bincount(self.cells[post], counts * own.scale, size)
+        found = np.bincount(self.cells[post], counts * own.scale, size).astype(np.float64)
         return np.bincount(self.cells, minlength=size).astype(np.float64), found
 
     def reached(self, cell: int, leads: Counts) -> int:

@@ -91,10 +91,12 @@ Intent = SplitByText | Join | Move
 class LocalSettings:
     """σ, from which ratio of loads on something is done; p, how many cells phase one looks at; how cells are chosen.
 
+    `least_gain`: by how much of the average the busiest must be above it; evening out can bring no more than that.
     `model` says whether a split or a join lowers the whole load (definition 1), `work` what cells take.
     """
 
     sigma: float = 1.2
+    least_gain: float = 0.1
     cells: int = 8
     choose: str = "gr+"
     seed: int = 0
@@ -106,7 +108,7 @@ def decide(workers: Sequence[Sequence[CellLoad]], settings: LocalSettings) -> li
     """What to do about measured loads: for each worker its cells. Nothing when they are balanced."""
     loads = [sum(cell.load for cell in cells) for cells in workers]
     giver, taker = int(np.argmax(loads)), int(np.argmin(loads))
-    if len(workers) < 2 or is_balanced(loads[giver], loads[taker], settings.sigma):
+    if not is_worth_it(loads, settings):
         return []
     intents, given, gained = _reducing(workers[giver], workers[taker], giver, taker, settings)
     high, low = loads[giver] - given, loads[taker] + gained
@@ -115,6 +117,12 @@ def decide(workers: Sequence[Sequence[CellLoad]], settings: LocalSettings) -> li
     touched = {intent.cell for intent in intents}
     left = [cell for cell in workers[giver] if cell.cell not in touched and cell.load > 0]
     return [*intents, *_moves(left, (high - low) / 2, giver, taker, settings)]
+
+
+def is_worth_it(loads: Sequence[float], settings: LocalSettings) -> bool:
+    """Whether the busiest worker is far from the idlest, and far enough above the average."""
+    high, low, mean = max(loads), min(loads), sum(loads) / len(loads)
+    return not is_balanced(high, low, settings.sigma) and high > (1 + settings.least_gain) * mean
 
 
 def is_balanced(high: float, low: float, sigma: float) -> bool:

@@ -54,6 +54,8 @@ _LOOKS: Mapping[str, tuple[str, str]] = {
     "expected at random": ("#343a40", "x"),
     "fitted": ("#343a40", ""),
     "hybrid": ("#0b7285", "o"),
+    "again": ("#66d9e8", "o"),
+    "kdt": ("#f08c00", "*"),
     "kdtree": ("#e8590c", "s"),
     "grid": ("#7048e8", "D"),
     "rtree": ("#2f9e44", "^"),

@@ -33,7 +33,7 @@ from tidings.route.area import AreaRouter
 from tidings.route.noted import Noted, all_of
 from tidings.route.router import Routed
 
-BATCH = 5_000  # posts that are routed and matched together
+BATCH = 20_000  # posts that are routed and matched together
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +167,7 @@ class SpaceFleet:
         nothing = np.zeros(self.router.matchers), np.zeros(self.router.matchers, np.int64)
         self.match_shares(batch, self.router.route(batch.received, batch.where), *nothing)
 
-    def match_shares(
-        self, batch: Batch, routed: Routed, seconds: NDArray[np.float64], hits: NDArray[np.int64]
-    ) -> None:
+    def match_shares(self, batch: Batch, routed: Routed, seconds: NDArray[np.float64], hits: NDArray[np.int64]) -> None:
         """Add what each worker takes and finds."""
         for share in routed.shares:
             bounds = np.ascontiguousarray(np.column_stack([share.starts[:-1], share.starts[1:]]))

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tidings.adjust.local import LocalSettings
 from tidings.adjust.rebalance import rebalanced
-from tidings.index.publish import change_index
+from tidings.index.publish import change_index, merge_index
 from tidings.lab.conduct import Parameters, Row
 from tidings.lab.datasets import Posts
 from tidings.lab.located import as_located, load_located
@@ -28,11 +28,8 @@ def steps(parameters: Parameters) -> int:
 
 
 def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
-    """A row for each partitioner, kind of adjustment and round of switching.
-
-    Plans are learned from some posts, adjusted by others, and measured with yet others. `even` is what a plan could
-    reach at most if its cells only changed hands: as much work, the same for all workers.
-    """
+    """A row for each partitioner, kind of adjustment and round of switching. Plans are learned from some posts,
+    adjusted by others, and measured with yet others."""
     learned, recent, tested = parameters["learned"], parameters["recent"], parameters["tested"]
     table = load_located(learned + recent + tested, seed)
     known, late, unseen = table.slice(0, learned), table.slice(learned, recent), table.slice(learned + recent)
@@ -52,15 +49,17 @@ def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[s
                 shifts = [Shift(fleet, fleet.receive(unseen)) for fleet in (*fleets.values(), anew)]
                 for kind, work in zip(_KINDS, side_by_side(shifts, parameters["repetitions"]), strict=True):
                     about = {"algorithm": name, "adjustment": kind, "round": number, "moved_bytes": moved}
-                    told = work.described()
-                    rows.append({**about, **told, "even": told["throughput"] * told["time_imbalance"]})
+                    rows.append({**about, **work.described()})
         yield name, rows
 
 
 def _switched(fleet: SpaceFleet, before: pa.Table, after: pa.Table) -> SpaceFleet:
-    """Subscriptions whose region kept its kind stay; the others are replaced by those of the other kind."""
+    """Subscriptions whose region kept its kind stay; the others are replaced by those of the other kind.
+
+    The segments are merged: else whoever gives or takes cells would be ahead for having fewer of them.
+    """
     other = np.array([a != b for a, b in zip(_asked(before), _asked(after), strict=True)])
-    return SpaceFleet(change_index(fleet.index, after.filter(pa.array(other)))[0])
+    return SpaceFleet(merge_index(change_index(fleet.index, after.filter(pa.array(other)))[0]))
 
 
 def _asked(table: pa.Table) -> list[tuple[str, list[float]]]:

@@ -70,7 +70,8 @@ def said(workload: Workload) -> tuple[Counts, Counts]:
 def _post_areas(plan: SpacePlan, workload: Workload) -> Counts:
     """The area of each located post."""
     lon, lat = workload.positions[workload.located].T
-    return plan.area_of_cell[plan.lines.row(lat) * plan.lines.columns + plan.lines.column(lon)].astype(np.int64)
+    cells = plan.lines.row(lat) * plan.lines.columns + plan.lines.column(lon)
+    return np.asarray(plan.area_of_cell[cells].astype(np.int64))
 
 
 def is_among(wanted: Counts, keys: Counts) -> NDArray[np.bool_]:

@@ -78,7 +78,7 @@ class Node:
         return float(said.astype(np.float64) @ asked) / norms if norms else 0.0
 
     def halves(self, axis: int, share: float = 0.5) -> tuple[Node, Node] | None:
-        """Cut between columns (axis 0) or rows (1), that share of the weight on the near side; None if there is no cut."""
+        """Cut between columns (axis 0) or rows (1), that share of the weight on the near side; None: no cut."""
         low, high = self.cells[axis], self.cells[axis + 2]
         if high - low < 2:
             return None

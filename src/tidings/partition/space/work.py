@@ -90,15 +90,13 @@ def find(
     return counts.astype(np.float64)
 
 
-@kernel(
-    types.void, read(uint32), read(uint32), read(float64, 2), read(uint64), read(float64, 2), write(uint32)
-)
+@kernel(types.void, read(uint32), read(uint32), read(float64, 2), read(uint64), read(float64, 2), write(uint32))
 def _find(post, word, where, starts, boxes, counts):  # type: ignore[no-untyped-def]
     """Count for each word of a post the boxes of that word which hold it."""
     for number in range(uint64(post.size)):
         lon, lat = where[uint64(post[number]), uint64(0)], where[uint64(post[number]), _ONE]
         term = uint64(word[number])
         for box in range(starts[term], starts[term + _ONE]):
-            if boxes[box, uint64(0)] <= lon <= boxes[box, uint64(2)]:
-                if boxes[box, _ONE] <= lat <= boxes[box, uint64(3)]:
-                    counts[number] += uint32(1)
+            is_between = boxes[box, uint64(0)] <= lon <= boxes[box, uint64(2)]
+            if is_between and boxes[box, _ONE] <= lat <= boxes[box, uint64(3)]:
+                counts[number] += uint32(1)
