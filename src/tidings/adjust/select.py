@@ -19,7 +19,7 @@ from tidings.jit import kernel, read, write
 Select = Callable[[NDArray[np.float64], NDArray[np.int64], float, int], NDArray[np.intp]]
 
 MAX_TABLE = 1 << 31  # entries of the exact algorithm's table, a bit each; beyond that it does not finish on a machine
-GOING_BACK = 10_000  # steps that `gr+` takes at most behind those of `gr`
+GOING_BACK = 40_000  # steps that `gr+` takes at most behind those of `gr`
 _ONE = np.uint64(1)
 
 
@@ -32,7 +32,7 @@ def gr(loads: NDArray[np.float64], sizes: NDArray[np.int64], wanted: float, seed
 
 
 def gr_plus(loads: NDArray[np.float64], sizes: NDArray[np.int64], wanted: float, seed: int = 0) -> NDArray[np.intp]:
-    """As `gr`; then the last cell taken is left out, the scan goes on behind it, and so on, for some thousand steps.
+    """As `gr`; then the last cell taken is left out, the scan goes on behind it, and so on, for some ten thousand steps.
 
     What the next cell's size for load promises at best tells when going on is in vain. So nearly always all is tried
     before the steps are used up, and the choice is the best there is; it is never worse than that of `gr`.
