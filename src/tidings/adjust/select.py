@@ -32,7 +32,7 @@ def gr(loads: NDArray[np.float64], sizes: NDArray[np.int64], wanted: float, seed
 
 
 def gr_plus(loads: NDArray[np.float64], sizes: NDArray[np.int64], wanted: float, seed: int = 0) -> NDArray[np.intp]:
-    """As `gr`; then the last cell taken is left out, the scan goes on behind it, and so on, for some ten thousand steps.
+    """As `gr`; then the last cell taken is left out, the scan goes on behind it, and so on, for so many steps at most.
 
     What the next cell's size for load promises at best tells when going on is in vain. So nearly always all is tried
     before the steps are used up, and the choice is the best there is; it is never worse than that of `gr`.
