@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidings.csr import distinct, take_rows
-from tidings.partition.space.load import LoadModel
 from tidings.partition.space.plan import SpacePlan
 from tidings.partition.space.touch import covered, rectangles
 from tidings.partition.space.workload import Workload
@@ -16,11 +15,10 @@ from tidings.partition.space.workload import Workload
 Counts = NDArray[np.int64]
 
 
-def loads_of(plan: SpacePlan, workload: Workload, model: LoadModel | None = None) -> NDArray[np.float64]:
+def loads_of(plan: SpacePlan, workload: Workload) -> NDArray[np.float64]:
     """The load of every worker."""
     posts, held = sent_and_held(plan, workload)
-    model = model or plan.model
-    return np.array([model.load(o, q) for o, q in zip(posts.tolist(), held.tolist(), strict=True)])
+    return np.array([plan.model.load(o, q) for o, q in zip(posts.tolist(), held.tolist(), strict=True)])
 
 
 def sent_and_held(plan: SpacePlan, workload: Workload) -> tuple[Counts, Counts]:
