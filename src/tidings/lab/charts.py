@@ -236,7 +236,9 @@ def _scales(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
     if panel.get("yscale") == "log":
         axes.set_yscale("log")
     else:
-        axes.set_ylim(bottom=panel.get("bottom", 0))
+        bottom, (low, high) = panel.get("bottom", 0), axes.get_ylim()
+        is_flat = high - low < 0.2 * (high - bottom)  # then its own margin is next to nothing, and markers are cut off
+        axes.set_ylim(bottom, high + 0.05 * (high - bottom) * is_flat)
         if max(abs(edge) for edge in axes.get_ylim()) >= 10_000:
             axes.yaxis.set_major_formatter(lambda value, _: _short(value))
 
