@@ -36,6 +36,7 @@ _ROOMS = (  # those that hold kernels
     "match",
     "merge",
     "correlate",
+    "adjust",
 )
 
 

@@ -17,6 +17,7 @@ from tests.contract.matchers import match_index, received
 from tests.data import SHARED, shared
 
 from tidings.adjust.apply import applied
+from tidings.adjust.cells import Recent, cell_loads, held_by
 from tidings.adjust.local import Intent, LocalSettings, Move, SplitByText
 from tidings.adjust.rebalance import rebalanced
 from tidings.adjust.takeover import shares
@@ -224,11 +225,29 @@ def noted(index: Index, posts: list[ScanPost]) -> Noted:
 
 def modelled(index: Index, posts: list[ScanPost]) -> list[float]:
     """The load of each worker by definition 3, cell by cell, told by counting everything."""
-    from tidings.adjust.cells import cell_loads, held_by
-
     plan, counted = plan_in_use(index), noted(index, posts)
     workers = cell_loads(held_by(index, plan), plan, counted.cells, counted.by_cell)
     return [sum(cell.load for cell in cells) for cells in workers]
+
+
+@pytest.mark.parametrize("stream", ["hybrid", "kdt", "kdtree"], indirect=True)
+def test_what_posts_find_in_a_cell_is_what_counting_one_by_one_finds(stream):
+    index, posts = stream.follower.index, stream.world.posts
+    plan = plan_in_use(index)
+    recent = Recent.of(index, plan, stream.world.located)
+    bounds, terms = recent.workload.received.bounds.tolist(), recent.workload.received.terms
+    said = [{0, *terms[first:end].tolist()} for first, end in bounds]
+    assert len(said) == sum(post.lon is not None for post in posts)
+    for own in held_by(index, plan):
+        found = np.zeros(len(plan.area_of_cell))
+        words = np.zeros(len(plan.area_of_cell))
+        for cell, (lon, lat), here in zip(recent.cells.tolist(), recent.workload.positions.tolist(), said, strict=True):
+            words[cell] += len(here & set(own.leads.tolist()))
+            is_owner = own.owners[own.row_of[plan.area_of_cell[cell]]]
+            for (west, south, east, north), lead, mine in zip(own.boxes, own.leads, is_owner, strict=True):
+                found[cell] += mine and lead in here and west <= lon <= east and south <= lat <= north
+        counted = np.bincount(recent.cells, minlength=len(plan.area_of_cell))
+        assert recent.seen_by(own).tolist() == [counted.tolist(), words.tolist(), found.tolist()]
 
 
 @pytest.mark.parametrize("name", ["hybrid", "kdtree"])

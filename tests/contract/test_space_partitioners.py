@@ -121,7 +121,7 @@ def test_an_impossible_number_of_workers_is_refused(name, workers):
 
 
 def test_an_unknown_partitioner_is_refused_with_those_that_are_known():
-    with pytest.raises(InputError, match="hybrid, grid"):
+    with pytest.raises(InputError, match="hybrid, kdt, grid"):
         fit_space("astrology", None, 3)  # type: ignore[arg-type]
 
 

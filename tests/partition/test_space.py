@@ -9,15 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidings.partition.space import hybrid
+from tidings.partition.space import hybrid, learn
 from tidings.partition.space.cost import cell_products, loads_of, sent_and_held
 from tidings.partition.space.hybrid import HybridSettings, compute_number_partitions, find_subspaces, partition_hybrid
+from tidings.partition.space.learn import fit_space
 from tidings.partition.space.load import LoadModel
 from tidings.partition.space.merge import merge_nodes, ratio
 from tidings.partition.space.node import Ground, Node
 from tidings.partition.space.plan import Area, SpacePlan
 from tidings.partition.space.text import by_frequency
 from tidings.partition.space.touch import covered, named, rectangles
+from tidings.partition.space.work import Sample, WorkModel
 from tidings.partition.space.workload import Lines, Workload
 from tidings.receive.receiver import Received
 
@@ -211,3 +213,85 @@ def test_what_a_plan_sends_and_holds_is_what_its_definition_says(shared):
     assert held.tolist() == ([1, 3] if shared else [2, 2])
     assert loads_of(plan, work).tolist() == [MODEL.load(o, q) for o, q in zip(sent, held, strict=True)]
     assert cell_products(plan, work).tolist() == [3 * 2, 2 * 2]
+
+
+def slow_work(plan: SpacePlan, work: Workload) -> list[list[float]]:
+    """Posts sent, words looked up, conjunctions found and held, by looking at every post, word and conjunction."""
+    row_of, workers = plan.workers_of(work.terms)
+
+    def area_at(lon: float, lat: float) -> int:
+        row, column = int(plan.lines.row(np.array([lat]))[0]), int(plan.lines.column(np.array([lon]))[0])
+        return int(plan.area_of_cell[row * plan.lines.columns + column])
+
+    area, which = plan.areas_of(work.boxes, np.arange(len(work.anchors)))
+    lies = {(int(a), int(q)): int(workers[row_of[a], work.anchors[q]]) for a, q in zip(area, which, strict=True)}
+    told = np.zeros((4, plan.workers))
+    for (lon, lat), (first, end) in zip(work.positions.tolist(), work.received.bounds.tolist(), strict=True):
+        words, here = {0, *work.received.terms[first:end].tolist()}, area_at(lon, lat)
+        asked = {q: worker for (a, q), worker in lies.items() if a == here and int(work.anchors[q]) in words}
+        for worker in set(asked.values()):
+            held = {int(work.anchors[q]) for (_, q), other in lies.items() if other == worker}
+            told[:2, worker] += 1, len(words & held)
+        for q, worker in asked.items():
+            west, south, east, north = work.boxes[q].tolist()
+            told[2, worker] += west <= lon <= east and south <= lat <= north
+    for _, worker in {(q, worker) for (_, q), worker in lies.items()}:
+        told[3, worker] += 1
+    return told.tolist()
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10_000), name=st.sampled_from(["hybrid", "kdt", "kdtree", "grid", "metric"]))
+def test_the_work_of_a_plan_is_what_counting_one_by_one_finds(seed, name):
+    rng = np.random.default_rng(seed)
+    posts = [
+        (rng.integers(1, 9, rng.integers(0, 5)).tolist(), *rng.uniform(0, 8, 2).tolist())
+        for _ in range(rng.integers(1, 25))
+    ]
+    corners = np.sort(rng.uniform(0, 8, (rng.integers(1, 25), 2, 2)), axis=1)
+    queries = [([int(rng.integers(0, 9))], (*low.tolist(), *high.tolist())) for low, high in corners]
+    work = ground(posts, queries).workload
+    plan = fit_space(name, work, 3)
+    assert Sample.of(work).counted(plan).tolist() == slow_work(plan, work)
+
+
+def test_the_work_is_told_in_time_by_hand():
+    work = TOWNS.workload
+    plan = fit_space("kdtree", work, 2)
+    west, east = Sample.of(work).work(plan, WorkModel(post_ns=1000, word_ns=100, found_ns=10, update_ns=1))
+    # West: four posts say five anchors; only the first, third and fourth lie in a box of their word. East: two posts
+    # say an anchor, and find it; it holds two boxes more, which reach across the line. Eight posts have 0.8 insertions,
+    # so each of five conjunctions has 0.16.
+    assert west == pytest.approx(4 * 1000 + 5 * 100 + 3 * 10 + 3 * 0.16)
+    assert east == pytest.approx(2 * 1000 + 2 * 100 + 2 * 10 + 4 * 0.16)
+
+
+def test_cuts_have_equal_weights_on_both_sides():
+    weights = np.array([6.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.5, 0.5])
+    heavy = Ground.of(TOWNS.workload, TOWNS.lines, MODEL, weights).root()
+    assert [sorted(half.posts.tolist()) for half in heavy.halves(0)] == [[0, 1], [2, 3, 4, 5, 6, 7]]
+
+
+def test_hybrid_is_the_candidate_whose_busiest_worker_has_least_to_do_for_posts_held_out(monkeypatch):
+    """Seven of eight posts lie in the west, but what the eighth finds takes most of the time."""
+    rng = np.random.default_rng(4)
+    crowd = [([1], float(rng.uniform(0, 4)), float(rng.uniform(0, 8))) for _ in range(700)]
+    few = [([2], float(rng.uniform(4, 8)), float(rng.uniform(0, 8))) for _ in range(100)]
+    queries = [([1], (0.0, 0.0, 4.0, 8.0))] + [([2], (4.0, 0.0, 8.0, 8.0))] * 400
+    posts = [(crowd + few)[number] for number in rng.permutation(800)]
+    work = ground(posts, queries).workload
+    seen: list[int] = []
+
+    def watched(make):
+        def made(workload, workers, model):
+            seen.append(len(workload.positions))
+            return make(workload, workers, model)
+
+        return made
+
+    monkeypatch.setattr(learn, "CANDIDATES", [watched(make) for make in learn.CANDIDATES])
+    judged = Sample.of(work)
+    busiest = {name: max(judged.work(fit_space(name, work, 4), WorkModel())) for name in ("hybrid", "kdtree", "kdt")}
+    assert busiest["hybrid"] < 0.7 * busiest["kdtree"]
+    assert busiest["hybrid"] <= busiest["kdt"]
+    assert seen == [533] * len(learn.CANDIDATES) + [800]  # a third was held out; the best one is made of all

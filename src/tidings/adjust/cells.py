@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +15,15 @@ from tidings.index.decompile import decompile
 from tidings.index.index import Index, LiveSegment
 from tidings.index.lead import lead_terms
 from tidings.index.shape import boxes_of
+from tidings.partition.space.cost import said
 from tidings.partition.space.plan import SpacePlan
 from tidings.partition.space.text import by_metric
 from tidings.partition.space.touch import Rectangles, covered, rectangles
 from tidings.partition.space.wanted import Located
+from tidings.partition.space.work import WorkModel, find
 from tidings.partition.space.workload import Workload
 
+_USUAL = 4  # posts that what is found in general counts for
 SAMPLE = 50_000  # subscriptions that are looked at, of all workers together
 Counts = NDArray[np.int64]
 
@@ -32,6 +36,7 @@ class Held:
     """
 
     plan: SpacePlan
+    boxes: NDArray[np.float64]
     touched: Rectangles
     leads: Counts
     owners: NDArray[np.bool_]  # for each row of `SpacePlan.workers_of` whether a conjunction is there for that
@@ -71,7 +76,8 @@ def _held(index: Index, plan: SpacePlan, worker: int, step: int, row_of: Counts,
     parts = [(decompile(one.segment, _left_out(one, step)), one.segment.ids) for one in live]
     if not parts:
         none = np.zeros(0, np.int64)
-        return Held(plan, np.zeros((0, 4), np.uint32), none, np.zeros((len(workers), 0), bool), row_of, 0.0, 1.0, 0.0)
+        nothing = (np.zeros((0, 4)), np.zeros((0, 4), np.uint32), none, np.zeros((len(workers), 0), bool))
+        return Held(plan, *nothing, row_of, 0.0, 1.0, 0.0)
     conjunctions, _ = joined(parts)
     rows = np.flatnonzero(conjunctions.anchor_region >= 0)
     boxes, which = boxes_of(conjunctions.regions, conjunctions.anchor_region[rows])
@@ -79,7 +85,7 @@ def _held(index: Index, plan: SpacePlan, worker: int, step: int, row_of: Counts,
     size = sum(one.segment.size_bytes for one in live) / max(1, sum(len(one.segment) for one in live))
     free = float(step * (len(conjunctions) - len(rows)))
     owners = workers[:, leads] == worker
-    return Held(plan, rectangles(plan.lines, boxes), leads, owners, row_of, free, float(step), size)
+    return Held(plan, boxes, rectangles(plan.lines, boxes), leads, owners, row_of, free, float(step), size)
 
 
 def _left_out(live: LiveSegment, step: int) -> NDArray[np.uint8]:
@@ -103,6 +109,40 @@ def cell_loads(held: Sequence[Held], plan: SpacePlan, cells: Counts, by_cell: Co
     return found
 
 
+def with_work(
+    workers: Sequence[Sequence[CellLoad]], held: Sequence[Held], recent: Recent, model: WorkModel
+) -> list[list[CellLoad]]:
+    """The same cells with the time they take, by what recent posts find in them.
+
+    Where few of these lie in a cell, what posts find for each subscription there in general counts too.
+    """
+    seen = [recent.seen_by(own) for own in held]
+    asked = [np.zeros(len(posts)) for posts, _, _ in seen]
+    for own, all_asked in zip(workers, asked, strict=True):
+        all_asked[[cell.cell for cell in own]] = [cell.subscriptions for cell in own]
+    pairs = sum(float(posts @ all_asked) for (posts, _, _), all_asked in zip(seen, asked, strict=True))
+    totals = np.sum([one.sum(axis=1) for one in seen], axis=0)
+    usual = _Usual(totals[1] / max(1.0, totals[0]), totals[2] / max(1.0, pairs))
+    return [
+        [_with_work(cell, one[:, cell.cell], usual, model) for cell in own]
+        for one, own in zip(seen, workers, strict=True)
+    ]
+
+
+class _Usual(NamedTuple):
+    """In general: words that are looked up for a post, and what a post finds for each subscription of its cell."""
+
+    words: float
+    found: float
+
+
+def _with_work(cell: CellLoad, seen: NDArray[np.float64], usual: _Usual, model: WorkModel) -> CellLoad:
+    posts, words, found = seen.tolist()
+    words = (words + _USUAL * usual.words) / (posts + _USUAL)
+    found = (found + _USUAL * usual.found * cell.subscriptions) / (posts + _USUAL)
+    return replace(cell, work=cell.posts * (model.post_ns + model.word_ns * words + model.found_ns * found))
+
+
 @dataclass(frozen=True, slots=True)
 class Recent:
     """Posts of late as the index receives them, and the cell of each: they tell what sharing words out would do."""
@@ -118,6 +158,20 @@ class Recent:
         cells = plan.lines.row(positions[known, 1]) * plan.lines.columns + plan.lines.column(positions[known, 0])
         none, boxes, starts = np.zeros(0, np.uint32), np.zeros((0, 4)), np.zeros(1, np.uint64)
         return cls(Workload(index.vocabulary.terms(), received, positions[known], none, boxes, none, starts), cells)
+
+    def seen_by(self, own: Held) -> NDArray[np.float64]:
+        """Of each cell: how many of these posts lie there, how many of their words a worker looks up, and how many of
+        its conjunctions they find by these."""
+        post, word = said(self.workload)
+        row = own.row_of[own.plan.area_of_cell[self.cells]]
+        found = np.zeros(len(post))
+        for number in np.unique(row).tolist():
+            here, mine = np.flatnonzero(row[post] == number), own.owners[number]
+            found[here] = find(post[here], word[here], self.workload.positions, own.leads[mine], own.boxes[mine])
+        is_asked = np.zeros(len(self.workload.terms) + 1)
+        is_asked[own.leads] = 1
+        each = (np.ones(len(post)) * (word == 0), is_asked[word], found * own.scale)  # every post says 0 once
+        return np.array([np.bincount(self.cells[post], some, len(own.plan.area_of_cell)) for some in each])
 
     def reached(self, cell: int, leads: Counts) -> int:
         """How many of these posts in a cell are sent for these words."""

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidings.adjust.apply import applied
-from tidings.adjust.cells import Recent, cell_loads, held_by
-from tidings.adjust.local import CellLoad, Intent, Join, LocalSettings, SplitByText, decide, is_balanced
+from tidings.adjust.cells import Recent, cell_loads, held_by, with_work
+from tidings.adjust.local import CellLoad, Intent, Join, LocalSettings, SplitByText, decide, is_worth_it
 from tidings.index.area import space_plan
 from tidings.index.index import Index
 from tidings.index.move import prepare_moved
@@ -47,12 +47,12 @@ def rebalanced(
     assert index.manifest.plan is not None
     plan = space_plan(index.folder / index.manifest.plan.space)
     held = held_by(index, plan)
-    workers = cell_loads(held, plan, cells, by_cell)
+    known = Recent.of(index, plan, recent)
+    workers = with_work(cell_loads(held, plan, cells, by_cell), held, known, settings.work)
     loads = [sum(cell.load for cell in own) for own in workers]
     giver, taker = int(np.argmax(loads)), int(np.argmin(loads))
-    if is_balanced(loads[giver], loads[taker], settings.sigma):
+    if not is_worth_it(loads, settings):
         return None
-    known = Recent.of(index, plan, recent)
     halves: dict[int, tuple[list[bytes], list[bytes]]] = {}
     heaviest = sorted(workers[giver], key=lambda cell: (-cell.load, cell.cell))
     closer: list[CellLoad] = []

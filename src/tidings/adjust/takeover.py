@@ -10,9 +10,9 @@ from tidings.adjust.overall import OverallSettings, OverallState, TakeOver, afte
 from tidings.index.area import space_plan
 from tidings.index.index import Index
 from tidings.index.publish import Learn, Prepared, prepare_beside, subscribed_now
-from tidings.partition.space.cost import loads_of
 from tidings.partition.space.plan import SpacePlan
 from tidings.partition.space.wanted import Located, workload_of
+from tidings.partition.space.work import Sample, WorkModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +30,15 @@ class Looked:
 def look(
     index: Index, learn: Learn, recent: Located, state: OverallState, now: float, settings: OverallSettings
 ) -> Looked:
-    """The slowest decides how many posts all can take, so the loads of the busiest workers are compared."""
+    """The slowest decides how many posts all can take, so what the busiest workers have to do is compared."""
     assert index.manifest.plan is not None
     subscribed, terms = subscribed_now(index), index.vocabulary.terms()
     if subscribed is None:
         return Looked(0.0, 0.0, None)
-    workload = workload_of(terms, subscribed, recent)
+    sample = Sample.of(workload_of(terms, subscribed, recent))
     old, new = space_plan(index.folder / index.manifest.plan.space), learn(terms, subscribed)
     assert isinstance(new, SpacePlan)
-    load, new_load = (float(np.max(loads_of(plan, workload, new.model))) for plan in (old, new))
+    load, new_load = (float(np.max(sample.work(plan, WorkModel()))) for plan in (old, new))
     _, step = after_look(state, now, load, new_load, index.manifest.subscriptions, settings)
     return Looked(load, new_load, prepare_beside(index, new) if isinstance(step, TakeOver) else None)
 

@@ -54,6 +54,8 @@ _LOOKS: Mapping[str, tuple[str, str]] = {
     "expected at random": ("#343a40", "x"),
     "fitted": ("#343a40", ""),
     "hybrid": ("#0b7285", "o"),
+    "again": ("#66d9e8", "o"),
+    "kdt": ("#f08c00", "*"),
     "kdtree": ("#e8590c", "s"),
     "grid": ("#7048e8", "D"),
     "rtree": ("#2f9e44", "^"),
@@ -234,7 +236,9 @@ def _scales(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
     if panel.get("yscale") == "log":
         axes.set_yscale("log")
     else:
-        axes.set_ylim(bottom=panel.get("bottom", 0))
+        bottom, (low, high) = panel.get("bottom", 0), axes.get_ylim()
+        is_flat = high - low < 0.2 * (high - bottom)  # then its own margin is next to nothing, and markers are cut off
+        axes.set_ylim(bottom, high + 0.05 * (high - bottom) * is_flat)
         if max(abs(edge) for edge in axes.get_ylim()) >= 10_000:
             axes.yaxis.set_major_formatter(lambda value, _: _short(value))
 

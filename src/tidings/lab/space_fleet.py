@@ -7,6 +7,7 @@ insertions, which a worker compiles, half deletions, which it looks up.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from tidings.index.index import Index, LiveSegment
 from tidings.index.manifest import PlanRecord
 from tidings.index.publish import create_index
 from tidings.index.segment import build_segment
+from tidings.index.shard import Share
 from tidings.match.matcher import FlatMatcher
 from tidings.partition.space.load import OBJECTS_AN_UPDATE
 from tidings.partition.space.plan import SpacePlan
@@ -31,7 +33,7 @@ from tidings.route.area import AreaRouter
 from tidings.route.noted import Noted, all_of
 from tidings.route.router import Routed
 
-BATCH = 5_000  # posts that are routed and matched together
+BATCH = 20_000  # posts that are routed and matched together
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,29 +46,81 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class SpaceWork:
-    """Processor seconds of every worker (a row a repetition), of the dispatcher, and what they were given."""
+    """Processor seconds of every worker (a row a round), of the dispatcher (a round each), and what they were given."""
 
     posts: int
     updates: int
     sent: NDArray[np.int64]
-    hits: int
+    hits: NDArray[np.int64]
     matching: NDArray[np.float64]
     updating: NDArray[np.float64]
-    routing: float
+    routing: NDArray[np.float64]
 
     def described(self) -> dict[str, Any]:
-        """`throughput` counts posts and updates, and is what all take together while the slowest is busy."""
-        own = self.matching.min(axis=0) + self.updating
+        """`throughput` counts posts and updates, and is what all take together while the slowest is busy.
+
+        Of each worker the quickest round counts: others were disturbed.
+        """
+        matching, routing = self.matching.min(axis=0), float(self.routing.min())
+        own = matching + self.updating.min(axis=0)
         slowest, total = float(own.max()), float(own.sum())
         return {
             "throughput": (self.posts + self.updates) / slowest if slowest else 0.0,
             "spread": float(self.sent.sum()) / self.posts,
             "time_imbalance": slowest * len(own) / total if total else 1.0,
             "work_ns": 1e9 * total / self.posts,
-            "routing_ns": 1e9 * self.routing / self.posts,
-            "latency_ms": 1e3 * BATCH / self.posts * (self.routing + float(self.matching.min(axis=0).max())),
-            "hits": self.hits,
+            "updating_ns": 1e9 * (total - float(matching.sum())) / self.posts,
+            "routing_ns": 1e9 * routing / self.posts,
+            "latency_ms": 1e3 * BATCH / self.posts * (routing + float(matching.max())),
+            "hits": int(self.hits.sum()),
         }
+
+
+class Shift:
+    """What a fleet is given of some posts and new subscriptions, and the times it takes, round by round."""
+
+    def __init__(self, fleet: SpaceFleet, batches: list[Batch], new: pa.Table | None = None) -> None:
+        self._fleet, self._batches = fleet, batches
+        self._posts = sum(len(batch.received) for batch in batches)
+        self._updates = 0 if new is None else self._posts // OBJECTS_AN_UPDATE
+        self._coming = fleet.coming(None if new is None else new.slice(0, self._updates // 2))
+        self._routed = [fleet.router.route(batch.received, batch.where) for batch in batches]
+        self._rounds: list[tuple[float, NDArray[np.float64], NDArray[np.float64]]] = []
+        self._hits = np.zeros(fleet.router.matchers, np.int64)
+        self._turn()  # makes room
+
+    def turn(self) -> None:
+        """One round more: route, match, update."""
+        start = time.thread_time()
+        for batch in self._batches:
+            self._fleet.router.route(batch.received, batch.where)
+        routing = time.thread_time() - start
+        self._rounds.append((routing, self._turn(), self._fleet.update(self._coming)))
+
+    def _turn(self) -> NDArray[np.float64]:
+        seconds = np.zeros(self._fleet.router.matchers)
+        self._hits[:] = 0
+        for batch, routed in zip(self._batches, self._routed, strict=True):
+            self._fleet.match_shares(batch, routed, seconds, self._hits)
+        return seconds
+
+    def work(self) -> SpaceWork:
+        """What all rounds tell."""
+        sent = np.zeros(self._fleet.router.matchers, np.int64)
+        for routed in self._routed:
+            for share in routed.shares:
+                sent[share.matcher] += len(share.posts)
+        routing, matching, updating = (np.array(some) for some in zip(*self._rounds, strict=True))
+        return SpaceWork(self._posts, self._updates, sent, self._hits, matching, updating, routing)
+
+
+def side_by_side(shifts: Sequence[Shift], rounds: int) -> list[SpaceWork]:
+    """Contenders take turns, so that whatever disturbs the machine for a while disturbs all; every other round in the
+    opposite order."""
+    for number in range(rounds):
+        for shift in shifts if number % 2 else shifts[::-1]:
+            shift.turn()
+    return [shift.work() for shift in shifts]
 
 
 class SpaceFleet:
@@ -103,61 +157,44 @@ class SpaceFleet:
             found.append(Batch(kept, where))
         return found
 
-    def work(self, batches: list[Batch], new: pa.Table | None, repetitions: int) -> SpaceWork:
-        """Posts by the batch; of the new subscriptions as many as belong to so many posts come, and as many go."""
-        posts = sum(len(batch.received) for batch in batches)
-        updates = 0 if new is None else posts // OBJECTS_AN_UPDATE
-        start = time.thread_time()
-        routed = [self.router.route(batch.received, batch.where) for batch in batches]
-        routing = time.thread_time() - start
-        sent = np.zeros(self.router.matchers, np.int64)
-        matching = np.zeros((repetitions + 1, self.router.matchers))
-        hits = 0
-        for turn in range(repetitions + 1):  # the first makes room
-            hits = 0
-            for batch, one in zip(batches, routed, strict=True):
-                hits += self._match(batch, one, matching[turn])
-        for one in routed:
-            for share in one.shares:
-                sent[share.matcher] += len(share.posts)
-        updating = self._update(None if new is None else new.slice(0, updates // 2))
-        return SpaceWork(posts, updates, sent, hits, matching[1:], updating, routing)
-
     def noted(self, batches: list[Batch]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """What a dispatcher counts of these posts: cells, and the posts sent of each."""
         found = all_of(Noted.of(self.router.route(batch.received, batch.where)) for batch in batches)
         return found.cells, found.by_cell
 
-    def match(self, batch: Batch) -> int:
-        """Route and match a batch, one worker after the other; how many hits."""
-        routed = self.router.route(batch.received, batch.where)
-        return self._match(batch, routed, np.zeros(self.router.matchers))
+    def match(self, batch: Batch) -> None:
+        """Route and match a batch, one worker after the other."""
+        nothing = np.zeros(self.router.matchers), np.zeros(self.router.matchers, np.int64)
+        self.match_shares(batch, self.router.route(batch.received, batch.where), *nothing)
 
-    def _match(self, batch: Batch, routed: Routed, seconds: NDArray[np.float64]) -> int:
-        hits = 0
+    def match_shares(self, batch: Batch, routed: Routed, seconds: NDArray[np.float64], hits: NDArray[np.int64]) -> None:
+        """Add what each worker takes and finds."""
         for share in routed.shares:
             bounds = np.ascontiguousarray(np.column_stack([share.starts[:-1], share.starts[1:]]))
             received, where = Received(share.terms, bounds), batch.where[share.posts]
             start = time.thread_time()
             for _, matcher in self._shard(share.matcher):
-                hits += len(matcher.match(received, where))
+                hits[share.matcher] += len(matcher.match(received, where))
             seconds[share.matcher] += time.thread_time() - start
-        return hits
 
-    def _update(self, new: pa.Table | None) -> NDArray[np.float64]:
-        """The seconds each worker takes to compile its share of what comes, and to look up as many that go."""
-        seconds = np.zeros(self.router.matchers)
+    def coming(self, new: pa.Table | None) -> list[tuple[Share, pa.Array]]:
+        """New subscriptions as they are shared out, with their ids."""
         if new is None or not len(new):
-            return seconds
+            return []
         vocabulary = GrowingVocabulary(self.index.vocabulary, self.index.manifest.terms)
         compiled = compile_subscriptions(new, vocabulary)
         ids = new.column("id").combine_chunks().take(pa.array(compiled.rows))
-        for share in share_by_area(compiled.conjunctions.by_owner(), self.plan, vocabulary.text_of):
-            own = ids.take(pa.array(share.subscriptions))
+        shares = share_by_area(compiled.conjunctions.by_owner(), self.plan, vocabulary.text_of)
+        return [(share, ids.take(pa.array(share.subscriptions))) for share in shares]
+
+    def update(self, coming: Sequence[tuple[Share, pa.Array]]) -> NDArray[np.float64]:
+        """The seconds each worker takes to compile its share of what comes, and to look up as many that go."""
+        seconds = np.zeros(self.router.matchers)
+        for share, ids in coming:
             start = time.thread_time()
-            build_segment(share.conjunctions, own)
+            build_segment(share.conjunctions, ids)
             for live, _ in self._shard(share.number):
-                find_ids(own, live.segment.ids, live.segment.id_hash, live.segment.id_place)
+                find_ids(ids, live.segment.ids, live.segment.id_hash, live.segment.id_place)
             seconds[share.number] += time.thread_time() - start
         return seconds
 

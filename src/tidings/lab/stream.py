@@ -28,7 +28,7 @@ from tidings.lab.rows import measure_rows
 from tidings.store import Store, open_store
 
 Say = Callable[[str], None]
-WORDS = (3, 5)  # of a subscription: 1.2 of 100,000 match a tweet
+WORDS = (3, 6)  # of a subscription: 0.9 of 100,000 match a tweet
 RATES = (1_000, 10_000)
 _FILES = 40  # of the posts once
 _TIMES = 4  # they come, under other ids: the last batch, which is stored with nothing beside it, must not count much

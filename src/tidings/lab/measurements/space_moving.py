@@ -15,9 +15,11 @@ from tidings.adjust.rebalance import Rebalanced, rebalanced
 from tidings.lab.conduct import Parameters, Row
 from tidings.lab.datasets import Posts
 from tidings.lab.located import as_located, load_located
-from tidings.lab.space_fleet import Batch, SpaceFleet
+from tidings.lab.space_fleet import Batch, Shift, SpaceFleet, side_by_side
 from tidings.lab.spatial import Tweets, draw_subscriptions
 from tidings.partition.space.wanted import Located
+
+_ROUNDS = 5
 
 
 def steps(parameters: Parameters) -> int:
@@ -58,7 +60,8 @@ def _moved(fleet: SpaceFleet, batches: list[Batch], recent: Located, settings: L
     start = time.perf_counter()
     after = SpaceFleet(moved.prepared.publish(fleet.index.version + 1))
     switch_ms = 1e3 * (time.perf_counter() - start)
-    before, then = (one.work(batches, None, 1).described()["time_imbalance"] for one in (fleet, after))
+    works = side_by_side([Shift(one, batches) for one in (fleet, after)], _ROUNDS)
+    before, then = (work.described()["time_imbalance"] for work in works)
     return {
         "moved_cells": moved.moved + moved.split + moved.joined,
         "moved_bytes": moved.size_bytes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +15,17 @@ from tidings.partition.space.load import LoadModel
 from tidings.partition.space.node import Ground, Node
 from tidings.partition.space.plan import Area, SpacePlan
 from tidings.partition.space.text import TextSplit, by_frequency, by_hypergraph, by_metric
+from tidings.partition.space.work import Sample, WorkModel
 from tidings.partition.space.workload import Lines, Workload
 from tidings.partition.words.plan import checked_matchers
 
+Leaves = list[tuple[Node, int]]
 TEXT: Mapping[str, TextSplit] = {"frequency": by_frequency, "hypergraph": by_hypergraph, "metric": by_metric}
-TREES: Mapping[str, Callable[[Node, int], list[tuple[Node, int]]]] = {"hybrid": partition_hybrid, "kdtree": kd_leaves}
+TREES: Mapping[str, Callable[[Node, int], Leaves]] = {"kdt": partition_hybrid, "kdtree": kd_leaves}
 CELLS: Mapping[str, Callable[[Ground, int], Owned]] = {"grid": grid_cells, "rtree": rtree_leaves}
-SPACE_PARTITIONERS = ("hybrid", "grid", "kdtree", "rtree", "frequency", "hypergraph", "metric")
+SPACE_PARTITIONERS = ("hybrid", "kdt", "grid", "kdtree", "rtree", "frequency", "hypergraph", "metric")
+_CUT_AGAIN = 4
+_HELD_OUT = 3  # every so manyth post is kept from the candidates of `hybrid`, to judge them by
 
 
 def fit_space(name: str, workload: Workload, workers: int, model: LoadModel | None = None) -> SpacePlan:
@@ -34,15 +39,77 @@ def fit_space(name: str, workload: Workload, workers: int, model: LoadModel | No
         everywhere = _text_area(workload, workers, TEXT[name])
         lines = Lines(np.zeros(0), np.zeros(0))
         return SpacePlan(name, workers, posts, lines, np.zeros(1, np.uint32), (everywhere, everywhere), model)
-    lines = _lines(name, workload)
-    ground = Ground.of(workload, lines, model)
+    if name == "hybrid":
+        return replace(_best_tree(workload, workers, model), algorithm=name)
+    ground = Ground.of(workload, _lines(name, workload), model)
     if name in TREES:
-        area_of_cell, areas = _areas(TREES[name](ground.root(), workers), lines, workload.terms)
-    else:
-        area_of_cell, owners = CELLS[name](ground, workers)
-        areas = [Area((worker,)) for worker in owners.tolist()]
-    nowhere = Area(tuple(range(workers)))
-    return SpacePlan(name, workers, posts, lines, area_of_cell.ravel().astype(np.uint32), (*areas, nowhere), model)
+        return _tree(name, TREES[name](ground.root(), workers), ground, workers)
+    area_of_cell, owners = CELLS[name](ground, workers)
+    return _plan(name, area_of_cell, [Area((worker,)) for worker in owners.tolist()], ground, workers)
+
+
+def _best_tree(workload: Workload, workers: int, model: LoadModel) -> SpacePlan:
+    """The tree whose busiest worker has least to do for posts that it was not made from, made again from all posts."""
+    number = np.arange(len(workload.positions))
+    held_out = Sample.of(workload.of_posts(number[number % _HELD_OUT == 0]))
+    learned = workload.of_posts(number[number % _HELD_OUT > 0])
+    busiest = [max(held_out.work(make(learned, workers, model), WorkModel())) for make in CANDIDATES]
+    return CANDIDATES[int(np.argmin(busiest))](workload, workers, model)
+
+
+def _by_posts(grow: Callable[[Node, int], Leaves]) -> MakeTree:
+    """Cuts have equally many posts on both sides."""
+
+    def make(workload: Workload, workers: int, model: LoadModel) -> SpacePlan:
+        ground = Ground.of(workload, Lines.by_posts(workload.positions), model)
+        return _tree("hybrid", grow(ground.root(), workers), ground, workers)
+
+    return make
+
+
+def _by_work(grow: Callable[[Node, int], Leaves]) -> MakeTree:
+    """Cuts have equally much work on both sides: what posts find counts, not only how many there are.
+
+    What a worker has to do beside that, as its subscriptions come and go, is known when the cuts are made: then its
+    posts are given that weight too, and the cuts are made again, some times. The most even ones are kept.
+    """
+
+    def make(workload: Workload, workers: int, model: LoadModel) -> SpacePlan:
+        sample, lines = Sample.of(workload), Lines.by_posts(workload.positions)
+        weights = sample.post_ns(WorkModel())
+        made: list[tuple[float, SpacePlan]] = []
+        for _ in range(_CUT_AGAIN):
+            ground = Ground.of(workload, lines, model, weights)
+            plan = _tree("hybrid", grow(ground.root(), workers), ground, workers)
+            work, owner = sample.work(plan, WorkModel()), plan.first_workers(workload.positions)
+            made.append((float(work.max()), plan))
+            weights = weights * (work / np.maximum(np.bincount(owner, weights, workers), 1e-9))[owner]
+        return min(made, key=lambda one: one[0])[1]
+
+    return make
+
+
+def _words_alone(root: Node, workers: int) -> Leaves:
+    return [(node, worker) for worker, node in enumerate(root.by_text(workers, by_metric))]
+
+
+MakeTree = Callable[[Workload, int, LoadModel], SpacePlan]
+CANDIDATES: Sequence[MakeTree] = (
+    _by_posts(partition_hybrid),
+    _by_work(kd_leaves),
+    _by_posts(_words_alone),
+)
+
+
+def _tree(name: str, leaves: Leaves, ground: Ground, workers: int) -> SpacePlan:
+    area_of_cell, areas = _areas(leaves, ground.lines, ground.workload.terms)
+    return _plan(name, area_of_cell, areas, ground, workers)
+
+
+def _plan(name: str, area_of_cell: NDArray[np.int64], areas: Sequence[Area], ground: Ground, workers: int) -> SpacePlan:
+    cells, nowhere = area_of_cell.ravel().astype(np.uint32), Area(tuple(range(workers)))
+    posts = len(ground.workload.positions)
+    return SpacePlan(name, workers, posts, ground.lines, cells, (*areas, nowhere), ground.model)
 
 
 def _lines(name: str, workload: Workload) -> Lines:

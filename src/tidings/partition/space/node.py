@@ -22,14 +22,20 @@ class Ground:
     model: LoadModel
     post_cells: NDArray[np.int64]  # column, row
     box_cells: NDArray[np.int64]  # first column, first row, last column, last row
+    weights: NDArray[np.float64]  # of the posts: cuts have equal weights on both sides
 
     @classmethod
-    def of(cls, workload: Workload, lines: Lines, model: LoadModel) -> Ground:
+    def of(
+        cls, workload: Workload, lines: Lines, model: LoadModel, weights: NDArray[np.float64] | None = None
+    ) -> Ground:
+        """Posts weigh the same where nothing else is said."""
         lon, lat = workload.positions.T
         boxes = workload.boxes
         columns, rows = lines.column(boxes[:, ::2].ravel()), lines.row(boxes[:, 1::2].ravel())
         cells = np.column_stack([columns[::2], rows[::2], columns[1::2], rows[1::2]])
-        return cls(workload, lines, model, np.column_stack([lines.column(lon), lines.row(lat)]), cells)
+        if weights is None:
+            weights = np.ones(len(workload.positions))
+        return cls(workload, lines, model, np.column_stack([lines.column(lon), lines.row(lat)]), cells, weights)
 
     def root(self) -> Node:
         """All posts that have a position, and everything that is asked for."""
@@ -72,13 +78,13 @@ class Node:
         return float(said.astype(np.float64) @ asked) / norms if norms else 0.0
 
     def halves(self, axis: int, share: float = 0.5) -> tuple[Node, Node] | None:
-        """Cut between columns (axis 0) or rows (1), that share of posts on the near side; None if there is no cut."""
+        """Cut between columns (axis 0) or rows (1), that share of the weight on the near side; None: no cut."""
         low, high = self.cells[axis], self.cells[axis + 2]
         if high - low < 2:
             return None
-        counts = np.bincount(self.ground.post_cells[self.posts, axis] - low, minlength=high - low)
-        behind = np.cumsum(counts)[:-1]
-        cut = low + 1 + int(np.argmin(np.abs(behind - share * len(self.posts))))
+        cells, weights = self.ground.post_cells[self.posts, axis] - low, self.ground.weights[self.posts]
+        behind = np.cumsum(np.bincount(cells, weights, high - low))
+        cut = low + 1 + int(np.argmin(np.abs(behind[:-1] - share * behind[-1])))
         return self._part(axis, low, cut), self._part(axis, cut, high)
 
     def _part(self, axis: int, low: int, high: int) -> Node:
@@ -90,7 +96,7 @@ class Node:
         return replace(self, cells=(cells[0], cells[1], cells[2], cells[3]), posts=posts, queries=queries)
 
     def by_space(self, parts: int) -> list[Node]:
-        """Cut into so many parts of nearly equally many posts, across the longer side; fewer if cells run out."""
+        """Cut into so many parts of nearly equal weight, across the longer side; fewer if cells run out."""
         if parts == 1:
             return [self]
         near = parts // 2

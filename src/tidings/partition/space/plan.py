@@ -70,6 +70,12 @@ class SpacePlan:
         """(area, which) of all areas that boxes touch, each pair once."""
         return named(rectangles(self.lines, boxes), self.lines.columns, self.area_of_cell, which)
 
+    def first_workers(self, positions: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The first worker of the area of each position; what has none counts as far in the north-east."""
+        first = np.array([area.workers[0] for area in self.areas], np.int64)
+        cells = self.lines.row(positions[:, 1]) * self.lines.columns + self.lines.column(positions[:, 0])
+        return np.asarray(first[self.area_of_cell[cells]])
+
     def workers_of(self, terms: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
         """(the row of each area, the worker of each term in each row). Term 0, no word, is put before the others.
 

@@ -33,7 +33,8 @@ def workload_of(terms: Sequence[bytes], conjunctions: Conjunctions, posts: Locat
     """Posts and subscriptions as plans are learned from and judged by; of very many subscriptions a sample."""
     texts, positions = posts
     received = Receiver(Vocabulary.build(terms)).receive(texts)
+    scale = max(1.0, len(conjunctions) / MAX_CONJUNCTIONS)
     if len(conjunctions) > MAX_CONJUNCTIONS:
         drawn = np.random.default_rng(seed).choice(len(conjunctions), MAX_CONJUNCTIONS, replace=False)
         conjunctions = conjunctions.select(np.sort(drawn))
-    return Workload.of(terms, received, positions, conjunctions)
+    return Workload.of(terms, received, positions, conjunctions, scale)

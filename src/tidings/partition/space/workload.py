@@ -7,7 +7,7 @@ lines where many posts are, so that a cell holds few; plans are cut along these 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numba import types, uint8, uint32, uint64
@@ -77,10 +77,16 @@ class Workload:
     boxes: NDArray[np.float64]
     asked: NDArray[np.uint32]  # the words of conjunction row i are asked[asked_starts[i]:asked_starts[i + 1]]
     asked_starts: NDArray[np.uint64]
+    scale: float = 1.0  # how many conjunctions each stands for, where they are a sample
 
     @classmethod
     def of(
-        cls, terms: Sequence[bytes], received: Received, positions: NDArray[np.float64], conjunctions: Conjunctions
+        cls,
+        terms: Sequence[bytes],
+        received: Received,
+        positions: NDArray[np.float64],
+        conjunctions: Conjunctions,
+        scale: float = 1.0,
     ) -> Workload:
         """From conjunctions as they were compiled, with words numbered in any order."""
         rank = frequency_order(np.bincount(conjunctions.terms, minlength=len(terms) + 1))
@@ -92,7 +98,12 @@ class Workload:
         rows = np.concatenate([with_region[which], free])
         chosen = conjunctions.select(rows)
         everything = np.concatenate([boxes, np.tile(WORLD, (len(free), 1))])
-        return cls(terms, received, positions, anchors[rows], everything, chosen.terms, chosen.starts)
+        return cls(terms, received, positions, anchors[rows], everything, chosen.terms, chosen.starts, scale)
+
+    def of_posts(self, posts: NDArray[np.intp]) -> Workload:
+        """The same with these posts only."""
+        received = Received(self.received.terms, np.ascontiguousarray(self.received.bounds[posts]))
+        return replace(self, received=received, positions=np.ascontiguousarray(self.positions[posts]))
 
     @property
     def located(self) -> NDArray[np.intp]:
