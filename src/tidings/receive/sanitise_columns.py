@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidings.receive.doubtful import doubtful
 from tidings.receive.sanitise import MAX_LINK, PLAIN_LINK, clean_link, clean_text
 
 
 def clean_texts(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     """`clean_text` of every value; they are valid UTF-8."""
+    from tidings.receive.doubtful import doubtful  # here: it brings numba, which who only subscribes can do without
+
     return _mended(texts, doubtful(texts), clean_text)
 
 

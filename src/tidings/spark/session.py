@@ -28,6 +28,7 @@ _SETTINGS = {
     "spark.python.worker.reuse": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.sql.ui.explainMode": "simple",  # nobody reads the plan that is described for every batch
     "spark.driver.memory": "4g",
     "spark.sql.session.timeZone": "UTC",
     # A batch of enormous posts must not grow past what a worker can hold.
