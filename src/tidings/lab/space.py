@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import tidings
+from tidings.config import MAX_POSTS_A_BATCH
 from tidings.index.fold import fold_index
 from tidings.index.index import Index
 from tidings.index.publish import change_index, create_index
@@ -31,7 +32,7 @@ from tidings.lab.spatial import Tweets, departures, draw_subscriptions
 from tidings.partition.space.load import OBJECTS_AN_UPDATE
 
 Say = Callable[[str], None]
-_POSTS_A_BATCH = 50_000
+_WARM_UPS = 1  # turns: in the first the JVM's compiler takes a fifth of the time
 
 
 class _Drawn(NamedTuple):
@@ -91,16 +92,16 @@ def _drawn(subscriptions: int, posts: int | None, seed: int, say: Say) -> _Drawn
 
 
 def _timed(ways: dict[str, Callable[[], None]], repetitions: int, posts: int, say: Say) -> dict[str, list[float]]:
-    """The seconds of every way, in turns."""
+    """The seconds of every way, in turns; the first turns are a warm-up."""
     times: dict[str, list[float]] = {name: [] for name in ways}
-    for number in range(repetitions):
+    for number in range(-_WARM_UPS, repetitions):
         for name, way in ways.items():
             start = time.perf_counter()
             way()
             times[name].append(time.perf_counter() - start)
         rates = "; ".join(f"{name} {posts / taken[-1]:,.0f}" for name, taken in times.items())
-        say(f"  repetition {number + 1}, posts/s: {rates}")
-    return times
+        say(f"  {'warm-up' if number < 0 else f'repetition {number + 1}'}, posts/s: {rates}")
+    return {name: taken[_WARM_UPS:] for name, taken in times.items()}
 
 
 def _rates(
@@ -119,7 +120,7 @@ def _rates(
 
 def _updated(index: Index, new: pa.Table, posts: int, seed: int) -> tuple[int, float]:
     """How many updates belong to the posts, and the seconds they take: a batch of them for every batch of posts."""
-    batches = max(1, posts // _POSTS_A_BATCH)
+    batches = max(1, -(-posts // MAX_POSTS_A_BATCH))
     leaves = departures(index.manifest.subscriptions, len(new), seed)
     count, start = 0, time.perf_counter()
     for some in np.array_split(np.arange(len(new)), batches):
