@@ -209,7 +209,7 @@ def _stream(run: record.Record) -> Iterator[str]:
     yield (
         f"{one['posts']:,} posts from files against {one['subscriptions']:,} subscriptions, "
         f"{one['matches_per_post']:.2f} matches a post, stored in SQLite. The batch throws its matches away. Rates of "
-        "each turn; the first warms up."
+        "each turn; the first two warm up, a file a batch."
     )
     yield ""
     rates = one["posts_per_second"]
