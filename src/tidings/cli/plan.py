@@ -77,7 +77,7 @@ def learn(
     algorithm: Annotated[
         str,
         typer.Option(
-            help="Words: salb+, salb, gc, gfc, gfcl or gnfcl. Places and words: hybrid, grid, kdtree, rtree, "
+            help="Words: salb+, salb, gc, gfc, gfcl or gnfcl. Places and words: hybrid, kdt, grid, kdtree, rtree, "
             "frequency, hypergraph or metric."
         ),
     ] = "salb+",

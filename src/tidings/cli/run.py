@@ -88,7 +88,8 @@ def run(
         typer.Option(
             metavar="NAME|PLAN",
             help="How words are shared out over matchers: salb+, salb, hash, gc, gfc, gfcl, gnfcl; or places and "
-            "words: hybrid, grid, kdtree, rtree, frequency, hypergraph, metric; or a file made by tidings plan learn.",
+            "words: hybrid, kdt, grid, kdtree, rtree, frequency, hypergraph, metric; "
+            "or a file made by tidings plan learn.",
         ),
     ] = "salb+",
     placement: Annotated[
