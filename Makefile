@@ -14,7 +14,7 @@ help:  ## list the targets
 
 setup: $(STAMP)  ## virtual environment, packages, Java 17 if missing; leaves .venv/bin/tidings
 
-$(STAMP): pyproject.toml constraints.txt scripts/setup.sh
+$(STAMP): pyproject.toml lab/pyproject.toml constraints.txt scripts/setup.sh
 	@scripts/setup.sh
 	@touch $@
 
@@ -42,14 +42,14 @@ format: $(STAMP)  ## mend what can be mended by itself
 	@$(BIN)/ruff format .
 
 bench: $(STAMP)  ## the benchmarks: raw results and plots
-	@$(WITH_JAVA) $(BIN)/python -m tidings.lab.bench $(ARGS)
+	@$(WITH_JAVA) $(BIN)/python -m tidings_lab.bench $(ARGS)
 
 soak: $(STAMP)  ## the stream for an hour while subscriptions come and go (ARGS="--minutes 5" for less)
-	@$(WITH_JAVA) $(BIN)/python -m tidings.lab.bench --only soak $(ARGS)
+	@$(WITH_JAVA) $(BIN)/python -m tidings_lab.bench --only soak $(ARGS)
 
 lab: $(STAMP)  ## the experiments of S³-TM and their report (ARGS=--quick for minutes instead of hours)
-	@$(BIN)/tidings lab run --all $(ARGS)
-	@$(BIN)/tidings lab report --out docs/lab
+	@$(BIN)/tidings-lab run --all $(ARGS)
+	@$(BIN)/tidings-lab report --out docs/lab
 
 clean:  ## remove caches and what Spark leaves behind (the virtual environment stays)
 	@rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log

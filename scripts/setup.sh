@@ -76,7 +76,7 @@ install_packages() {
     say "installing the Python packages (the first time this takes a few minutes)"
     # older pips install Spark's source package in a way of their own, with a page of warnings
     "$venv/bin/python" -m pip install -q --disable-pip-version-check 'pip>=24'
-    "$venv/bin/python" -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+    "$venv/bin/python" -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]' -e lab
 }
 
 warm_kernels() {

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tidings.match.scan import ScanPost
+from tidings.matching.brute_force import ScanPost
 
 WORDS = ["cat", "dog", "fish", "bird", "cats", "rain", "white", "house", "café", "東京", "кошка", "don't", "7", "state"]
 STOP_WORDS = ["the", "of", "and"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tidings.query.normal import Has, Phrase
-from tidings.query.tree import And, Leaf, Not, Tree
-from tidings.receive.clean import CleanText
+from tidings.query.ast import And, Leaf, Not, Tree
+from tidings.query.dnf import Has, Phrase
+from tidings.text.reference_analyzer import CleanText
 
 
 def evaluate_tree(tree: Tree, post: CleanText, lat: float | None = None, lon: float | None = None) -> bool:

@@ -10,24 +10,19 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from tidings.version import __version__
+
 if TYPE_CHECKING:
     from tidings.spark.api import match as match
     from tidings.spark.api import rejected as rejected
     from tidings.spark.session import session as session
 
-__version__ = "0.1.0"
 __all__ = ["__version__", "match", "rejected", "session"]
+
+_HOMES = {"match": "tidings.spark.api", "rejected": "tidings.spark.api", "session": "tidings.spark.session"}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "match":
-        return importlib.import_module("tidings.match")  # the room, which can be called
-    if name == "rejected":
-        from tidings.spark.api import rejected
-
-        return rejected
-    if name == "session":
-        from tidings.spark.session import session
-
-        return session
-    raise AttributeError(f"module 'tidings' has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tidings' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -25,25 +25,26 @@ import numba
 from numba import types
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False, "_nrt": False}
-_ROOMS = (  # those that hold kernels
-    "receive",
-    "partition.words",
-    "partition.tags",
-    "partition.space",
+_KERNEL_PACKAGES = (
+    "text",
+    "query",
+    "query.geo",
+    "plan",
+    "plan.placement",
     "index",
-    "place",
-    "route",
-    "match",
-    "merge",
+    "matching",
+    "routing",
+    "balance",
+    "balance.rebalance",
     "correlate",
-    "adjust",
+    "correlate.partition",
 )
 
 
 def _cache_folder() -> Path:
     """Where compiled kernels are kept: in the user's cache, or for this process only where that cannot be written."""
     package = Path(__file__).parent
-    sources = sorted(file for room in _ROOMS for file in (package / room.replace(".", "/")).glob("*.py"))
+    sources = sorted(file for name in _KERNEL_PACKAGES for file in (package / name.replace(".", "/")).glob("*.py"))
     source = zlib.crc32(b"".join(file.read_bytes() for file in [Path(__file__), *sources]))
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = home / "tidings" / f"kernels-{source:08x}"
@@ -84,10 +85,8 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def warm() -> None:
     """Import every module that holds kernels, so that what forks from here has them compiled."""
-    import tidings
-
-    for room in _ROOMS:
-        package = importlib.import_module(f"{tidings.__name__}.{room}")
+    for name in _KERNEL_PACKAGES:
+        package = importlib.import_module(f"tidings.{name}")
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"{package.__name__}.{module.name}")
 

@@ -9,8 +9,8 @@ import sys
 import pytest
 from tests.cli.runs import environment
 
+from tidings.cli.console import caret
 from tidings.cli.main import run
-from tidings.cli.screen import caret
 
 
 def explained(capsys, *arguments: str) -> tuple[int, str, str]:

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 from tests.cli.runs import TIDINGS, environment, several, tidings
 
-from tidings.lab.generate import DEMO_QUERIES, generate_posts
-from tidings.match.scan import scan
+from tidings.demo.generate import DEMO_QUERIES, generate_posts
+from tidings.matching.brute_force import scan
 from tidings.query.parse import parse
 
 QUERIES = list(DEMO_QUERIES.values())

@@ -14,9 +14,9 @@ from tests.cli.runs import TIDINGS, environment
 from tests.store import batches
 
 from tidings.cli.main import run
-from tidings.cli.pipe import one_line
-from tidings.receive.sanitise import clean_text
+from tidings.cli.output import one_line
 from tidings.store import open_store
+from tidings.text.sanitize import clean_text
 
 HOSTILE = "storm\r\n\x1b[2J\x1b]8;;http://evil\x07click\x1b]8;;\x07 \x9b31m\u202etxt.exe\x00 [bold]x[/] 東京"
 

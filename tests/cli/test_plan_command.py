@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.cli.runs import Result, several, tidings
 
-from tidings.lab.generate import DEMO_QUERIES, generate_posts
+from tidings.demo.generate import DEMO_QUERIES, generate_posts
 
 KEYS = {"algorithm", "matchers", "words", "spread", "imbalance", "cov", "gini", "loads", "throughput"}
 MATCH = ["match", "posts.parquet", "-s", "subs.txt", "--json", "--plan", "partitioned", "--out"]

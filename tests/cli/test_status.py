@@ -14,9 +14,9 @@ import pytest
 from tests.store import batches
 
 from tidings.cli.main import run
+from tidings.matching.load import MatcherLoad
 from tidings.store import ShedCounts, open_store
-from tidings.watch.figures import StreamFigures, save_figures
-from tidings.watch.load import MatcherLoad
+from tidings.stream.metrics.snapshot import StreamFigures, save_figures
 
 STATE = Path("tidings-state")
 

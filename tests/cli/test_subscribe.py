@@ -13,7 +13,7 @@ import pytest
 from tests.cli.runs import environment
 
 from tidings.cli.main import run
-from tidings.cli.state import state_at
+from tidings.cli.options.state import state_at
 from tidings.store import open_store
 
 IMPORTS = """

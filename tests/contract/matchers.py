@@ -10,24 +10,24 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tidings.balance.salb_work_aware import fit_texts
+from tidings.balance.spatial_fit import LearnSpace, learn_space
 from tidings.errors import QueryError
+from tidings.index.builder import Learn, change_index, create_index, merge_index
 from tidings.index.compile import GrowingVocabulary, compile_subscriptions
 from tidings.index.decompile import decompile
-from tidings.index.fold import fold_index
-from tidings.index.index import Index, LiveSegment
 from tidings.index.manifest import PlanRecord
-from tidings.index.publish import Learn, change_index, create_index, merge_index
-from tidings.match.matcher import FlatMatcher, Matcher
-from tidings.match.scan import ScanPost, scan
-from tidings.match.trie import TrieMatcher, lexicographic
-from tidings.merge.once import Merger, hits_schema
-from tidings.partition.space.wanted import LearnSpace, learn_space
-from tidings.partition.words.asked import fit_texts
+from tidings.index.merge_policy import fold_index
+from tidings.index.reader import Index, LiveSegment
+from tidings.matching.brute_force import ScanPost, scan
+from tidings.matching.dedup import Merger, hits_schema
+from tidings.matching.segment_matcher import FlatMatcher, Matcher
+from tidings.matching.trie import TrieMatcher, lexicographic
 from tidings.query.parse import parse
-from tidings.receive.receiver import Received, Receiver
-from tidings.receive.vocabulary import Vocabulary
-from tidings.route.area import open_router
-from tidings.route.blob import RoutedPosts, pack, routed_schema, unpack
+from tidings.routing.spatial_router import open_router
+from tidings.routing.wire import RoutedPosts, pack, routed_schema, unpack
+from tidings.text.analyzer import Received, Receiver
+from tidings.text.vocabulary import Vocabulary
 
 Found = list[tuple[int, int]]  # (subscription, post), as often as it was reported
 Match = Callable[[Path, Sequence[str], Sequence[ScanPost], int], Found]

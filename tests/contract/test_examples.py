@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.contract.matchers import MATCHERS, expected
 
-from tidings.match.scan import ScanPost
+from tidings.matching.brute_force import ScanPost
 
 LETTERS = ["a1", "b1", "c1", "d1", "e1", "f1", "g1"]
 QUERIES = [

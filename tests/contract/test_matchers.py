@@ -13,8 +13,8 @@ from tests.contract.matchers import MATCHERS, expected
 from tests.data import real_queries, real_tweets
 from tests.generators import UNSEEN, WORDS, long_text, post_lists, query_lists
 
-from tidings.lab.generate import generate_posts, generate_queries
-from tidings.match.scan import ScanPost
+from tidings.demo.generate import generate_posts, generate_queries
+from tidings.matching.brute_force import ScanPost
 
 every_matcher = pytest.mark.parametrize("name", MATCHERS)
 

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.contract.matchers import expected, learner, match_index, table
 
+from tidings.index.builder import create_index
 from tidings.index.manifest import PlanRecord
-from tidings.index.publish import create_index
-from tidings.match.scan import ScanPost
-from tidings.merge.once import Merger, hits_schema
-from tidings.route.router import Router
+from tidings.matching.brute_force import ScanPost
+from tidings.matching.dedup import Merger, hits_schema
+from tidings.routing.router import Router
 
 QUERIES = ["cat OR dog OR fish OR bird", "cat", "(rain OR white) house", "within:0,0,9,9 OR cat OR lynx"]
 POSTS = [

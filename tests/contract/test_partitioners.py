@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidings.balance.corpus import Corpus
+from tidings.balance.word_registry import LEARNED, PARTITIONERS, check_partitioner, fit
 from tidings.errors import InputError
-from tidings.partition.words.corpus import Corpus
-from tidings.partition.words.learn import LEARNED, PARTITIONERS, check_partitioner, fit
-from tidings.partition.words.plan import MAX_MATCHERS, WordPlan, hashed, load_plan, save_plan
+from tidings.plan.words import MAX_MATCHERS, WordPlan, hashed, load_plan, save_plan
 
 every_partitioner = pytest.mark.parametrize("name", PARTITIONERS)
 every_learned = pytest.mark.parametrize("name", LEARNED)

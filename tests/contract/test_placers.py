@@ -13,13 +13,13 @@ from tests.generators import query_lists
 
 from tidings.errors import InputError
 from tidings.index.compile import GrowingVocabulary, compile_subscriptions
-from tidings.index.conjunctions import Conjunctions
-from tidings.partition.words.plan import hashed
-from tidings.place.cost import Cost
-from tidings.place.held import Held
-from tidings.place.lasp import place_by_load
-from tidings.place.placer import PLACERS, placer
-from tidings.place.random import place_at_random
+from tidings.plan.placement.lasp import place_by_load
+from tidings.plan.placement.match_cost import Cost
+from tidings.plan.placement.placer import PLACERS, placer
+from tidings.plan.placement.random import place_at_random
+from tidings.plan.placement.shard_terms import Held
+from tidings.plan.words import hashed
+from tidings.query.conjunctions import Conjunctions
 
 every_placer = pytest.mark.parametrize("name", PLACERS)
 numbers_of_matchers = st.sampled_from([1, 2, 3, 8, 70, 1024])

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from tests.contract.matchers import space_learner, table
 from tests.generators import post_lists, query_lists
 
+from tidings.balance.spatial_registry import SPACE_PARTITIONERS, fit_space
 from tidings.errors import InputError
 from tidings.index.compile import GrowingVocabulary, compile_subscriptions
-from tidings.match.scan import ScanPost
-from tidings.partition.space.learn import SPACE_PARTITIONERS, fit_space
-from tidings.partition.space.plan import SpacePlan, load_space_plan, save_space_plan
-from tidings.partition.words.plan import MAX_MATCHERS
+from tidings.matching.brute_force import ScanPost
+from tidings.plan.space import SpacePlan, load_space_plan, save_space_plan
+from tidings.plan.words import MAX_MATCHERS
 
 every_partitioner = pytest.mark.parametrize("name", SPACE_PARTITIONERS)
 workers_ = st.sampled_from([1, 2, 5, 70])

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from tests.correlate import slow_partitioners as slow
 from tests.correlate.definitions import flat, rows
 
+from tidings.correlate.partition import disjoint_sets, set_cover
+from tidings.correlate.partition.plan import MAX_PARTITIONS, TagPlan, checked_partitions, gini
+from tidings.correlate.partition.registry import ALGORITHMS, checked_algorithm, learn
+from tidings.correlate.partition.tagsets import TagSets
 from tidings.errors import InputError
-from tidings.partition.tags import cover, disjoint
-from tidings.partition.tags.learn import ALGORITHMS, checked_algorithm, learn
-from tidings.partition.tags.plan import MAX_PARTITIONS, TagPlan, checked_partitions, gini
-from tidings.partition.tags.sets import TagSets
 
 every_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
 posts = st.lists(st.frozensets(st.integers(0, 25), min_size=1, max_size=5), max_size=40)
@@ -73,14 +73,14 @@ def test_disjoint_sets_are_as_defined_however_many_partitioners_find_them(said, 
     assert sorted(map(sorted, parts)) == sorted(map(sorted, expected))
 
 
-@pytest.mark.parametrize("rule", cover.RULES)
+@pytest.mark.parametrize("rule", set_cover.RULES)
 @settings(max_examples=150, deadline=None)
 @given(posts, numbers, st.integers(0, 3))
 def test_set_cover_is_as_defined(rule, said, partitions, seed):
     numbered, names = sample(said).numbered()
     listed = weighed(numbered)
     loads = [slow.load_of(tags, listed) for tags, _ in listed]
-    owners, _ = cover.cover(numbered, np.array(loads, np.int64), partitions, rule, seed)
+    owners, _ = set_cover.cover(numbered, np.array(loads, np.int64), partitions, rule, seed)
     found = of(TagPlan(partitions, np.arange(len(names), dtype=np.uint32), owners))
     assert found == slow.cover([tags for tags, _ in listed], loads, partitions, rule, seed)
 
@@ -90,7 +90,7 @@ def test_set_cover_is_as_defined(rule, said, partitions, seed):
 def test_ds_with_scl_splits_only_what_is_oversized(said, partitions):
     sets = sample(said)
     numbered, names = sets.numbered()
-    of_tag, _, loads = disjoint.components(numbered)
+    of_tag, _, loads = disjoint_sets.components(numbered)
     copies = {int(tag): sum(tag in part for part in of(learn(sets, partitions, "ds+scl"))) for tag in names}
     for place, tag in enumerate(names.tolist()):
         assert copies[tag] == 1 or loads[of_tag[place]] * partitions > len(said)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from tests.correlate.definitions import flat, rows
 
-from tidings.correlate.scale import partitions_for
+from tidings.correlate.autoscale import partitions_for
+from tidings.correlate.partition.subset_counts import Counted
 from tidings.correlate.settings import Settings, microseconds
 from tidings.correlate.tracker import Reports, Tracker, tracked
 from tidings.errors import InputError
-from tidings.partition.tags.subsets import Counted
 
 
 def reports(*given: tuple[int, int, set[int], int, int]) -> Reports:

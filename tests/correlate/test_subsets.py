@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.correlate.definitions import as_dict, coefficients, flat
 
-from tidings.partition.tags.sets import TagSets
-from tidings.partition.tags.subsets import MAX_TAGS, Subsets
+from tidings.correlate.partition.subset_counts import MAX_TAGS, Subsets
+from tidings.correlate.partition.tagsets import TagSets
 
 posts = st.lists(st.frozensets(st.integers(0, 12), min_size=1, max_size=6), max_size=30)
 

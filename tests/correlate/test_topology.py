@@ -12,16 +12,16 @@ from tests.correlate.definitions import as_dict, coefficients, flat, rows
 
 from tidings.correlate.audit import audit, centralised
 from tidings.correlate.calculator import Calculator
-from tidings.correlate.dissemination import Dissemination, in_this_process
-from tidings.correlate.disseminator import Disseminator, Notifications
+from tidings.correlate.partition.plan import TagPlan
+from tidings.correlate.partition.registry import ALGORITHMS, learn
+from tidings.correlate.partition.tagsets import TagSets
 from tidings.correlate.posts import TaggedPosts
-from tidings.correlate.run import calculated, correlate
+from tidings.correlate.reference_topology import calculated, correlate
 from tidings.correlate.settings import Settings
-from tidings.correlate.stretches import stretches
+from tidings.correlate.tag_router import Disseminator, Notifications
+from tidings.correlate.tag_routing_pipeline import Dissemination, in_this_process
+from tidings.correlate.time_slices import stretches
 from tidings.correlate.tracker import Reports, tracked
-from tidings.partition.tags.learn import ALGORITHMS, learn
-from tidings.partition.tags.plan import TagPlan
-from tidings.partition.tags.sets import TagSets
 
 timed = st.lists(
     st.tuples(st.integers(0, 40), st.frozensets(st.integers(0, 9), min_size=1, max_size=4)), min_size=1, max_size=60

@@ -10,14 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 from tests.data import shared
 
-from tidings.correlate import blob
+from tidings.correlate import wire
 from tidings.correlate.coefficients import read_coefficients
-from tidings.correlate.parse import Parser
 from tidings.correlate.posts import TaggedPosts
-from tidings.correlate.run import correlate
+from tidings.correlate.reference_topology import correlate
 from tidings.correlate.settings import Settings
+from tidings.correlate.tag_parser import Parser
+from tidings.correlate.tag_vocabulary import Vocabulary
 from tidings.correlate.trends import PAST, related, trends
-from tidings.correlate.vocabulary import Vocabulary
 from tidings.errors import InputError
 
 DAY_US = 86_400_000_000
@@ -121,7 +121,7 @@ def test_the_events_of_known_weeks_are_among_the_first_twenty(tmp_path, week):
     reports = correlate(posts, chosen).reports
     names = vocabulary.column()
     pq.write_table(
-        pa.Table.from_batches([blob.spelt(reports, names, chosen.slide_us, chosen.panes)]), tmp_path / "found.parquet"
+        pa.Table.from_batches([wire.spelt(reports, names, chosen.slide_us, chosen.panes)]), tmp_path / "found.parquet"
     )
     stories = trends(read_coefficients(tmp_path / "found.parquet"), None, None, 20)
     event = next(story for story in stories if EVENTS[week] <= set(story.tags))

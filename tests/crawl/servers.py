@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from email.utils import formatdate
 
-from tidings.crawl.child import Parser
 from tidings.crawl.crawler import Crawler, Manners
 from tidings.crawl.decide import Asked, Memory
 from tidings.crawl.fetch import Limits
 from tidings.crawl.identity import unpacked
-from tidings.crawl.polite import Politeness
-from tidings.outgoing.addresses import LOOPBACK, Allowed
+from tidings.crawl.parser_process import Parser
+from tidings.crawl.rate_limit import Politeness
+from tidings.net.allowlist import LOOPBACK, Allowed
 
 BEGIN = 1_790_000_000.0
 MANNERS = Manners(politeness=Politeness(between_s=0.0), limits=Limits(seconds=1.5), allow=Allowed(LOOPBACK))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.crawl.servers import rss
 
-from tidings.spark.points import CRAWL_POINTS, VARIABLE
+from tidings.failpoints import CRAWL_POINTS, VARIABLE
 from tidings.store import open_store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,10 +24,10 @@ import sys, threading
 from pathlib import Path
 from dataclasses import replace
 from tidings.crawl.crawler import Manners
-from tidings.crawl.polite import Politeness
-from tidings.outgoing.addresses import Allowed
-from tidings.spark.crawl import asked_of, visit_all
-from tidings.spark.rounds import Rounds
+from tidings.crawl.rate_limit import Politeness
+from tidings.net.allowlist import Allowed
+from tidings.spark.crawl_stage import asked_of, visit_all
+from tidings.crawl.loop import Rounds
 from tidings.store import open_store
 
 manners = Manners(politeness=Politeness(between_s=0.001), allow=Allowed.parse(["loopback"]))

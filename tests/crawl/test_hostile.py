@@ -12,9 +12,9 @@ import pytest
 from tests.crawl.servers import MANNERS, answer, feed, rss, serving, visited
 
 from tidings.crawl.article import NotAFeed
-from tidings.crawl.child import Parser
 from tidings.crawl.fetch import Limits
-from tidings.outgoing.addresses import Allowed
+from tidings.crawl.parser_process import Parser
+from tidings.net.allowlist import Allowed
 
 GOOD = rss("a")
 

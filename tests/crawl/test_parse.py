@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from tests.crawl.servers import item, rss
 from tests.data import shared
 
-from tidings.crawl import lenient, well_formed
+from tidings.crawl import parse_lenient, parse_xml
 from tidings.crawl.article import Article, NotAFeed
 from tidings.crawl.discover import feeds_of
+from tidings.crawl.normalize import any_moment, moment
 from tidings.crawl.opml import Listed, read_opml, write_opml
 from tidings.crawl.parse import parse
-from tidings.crawl.raw import any_moment, moment
 from tidings.errors import InputError
 
 URL = "https://a.example/dir/feed"
@@ -139,10 +139,10 @@ TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn", "Co"]), min_s
 @given(st.lists(st.tuples(TEXT, TEXT, TEXT, st.integers(1, 4_000_000_000)), max_size=5))
 def test_the_quick_reader_agrees_with_the_lenient_one(items):
     document = _written(items)
-    assert well_formed.read(document, "", URL) is not None
-    mended = well_formed.read(_written([(*map(_mended, told), date) for *told, date in items]), "", URL)
+    assert parse_xml.read(document, "", URL) is not None
+    mended = parse_xml.read(_written([(*map(_mended, told), date) for *told, date in items]), "", URL)
     assume(mended is not None)  # what was mended may be no XML
-    assert mended.articles == lenient.read(document, "", URL).articles
+    assert mended.articles == parse_lenient.read(document, "", URL).articles
 
 
 def _written(items):
@@ -199,9 +199,9 @@ def test_on_real_documents_the_quick_reader_agrees_with_the_lenient_one():
     fields = {"guid": 1.0, "title": 1.0, "link": 0.99, "text": 0.97, "published_at": 0.99, "tags": 0.99}
     counted, agreed = 0, dict.fromkeys(fields, 0)
     for _, document in real_documents():
-        quick = well_formed.read(document.lstrip(), "", URL)
+        quick = parse_xml.read(document.lstrip(), "", URL)
         if quick is not None and len(document) < 60_000:  # the lenient one is slow
-            slow = lenient.read(document, "", URL)
+            slow = parse_lenient.read(document, "", URL)
             assert (quick.title, quick.lang, len(quick.articles)) == (slow.title, slow.lang, len(slow.articles))
             for one, other in zip(map(_rounded, quick.articles), slow.articles, strict=True):
                 counted += 1
@@ -244,18 +244,16 @@ def test_bare_ampersands_and_other_encodings_are_read_as_the_lenient_reader_read
     told = f"<guid isPermaLink='false'>1</guid><title>t</title><description>{text}.</description>"
     document = rss(f"<item>{told}</item>").decode()
     declared = document.replace('"1.0"', f'"1.0" encoding="{charset}"', 1).encode(charset)
-    (quick,) = well_formed.read(declared, "", URL).articles
-    assert (replace(quick, text=_mended(quick.text)),) == lenient.read(declared, "", URL).articles
+    (quick,) = parse_xml.read(declared, "", URL).articles
+    assert (replace(quick, text=_mended(quick.text)),) == parse_lenient.read(declared, "", URL).articles
 
 
 def test_what_is_said_to_be_two_encodings_or_is_none_is_left_to_the_lenient_reader():
     document = rss("é").decode().replace('"1.0"', '"1.0" encoding="iso-8859-1"', 1)
-    assert well_formed.read(document.encode("iso-8859-1"), "utf-8", URL) is None
-    assert (
-        well_formed.read(document.encode("utf-8").replace(b"\xc3\xa9", b"\xc3\x81\x81"), "", URL) is None
-    )  # a control
-    assert well_formed.read(document.encode("utf-16"), "", URL) is None
-    assert well_formed.read(document.encode("iso-8859-1"), "", URL).articles[0].guid == "é"
+    assert parse_xml.read(document.encode("iso-8859-1"), "utf-8", URL) is None
+    assert parse_xml.read(document.encode("utf-8").replace(b"\xc3\xa9", b"\xc3\x81\x81"), "", URL) is None  # a control
+    assert parse_xml.read(document.encode("utf-16"), "", URL) is None
+    assert parse_xml.read(document.encode("iso-8859-1"), "", URL).articles[0].guid == "é"
 
 
 def test_a_page_lists_its_feeds_those_of_comments_last():

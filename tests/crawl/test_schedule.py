@@ -12,7 +12,7 @@ from tidings.crawl.article import Article, Document
 from tidings.crawl.decide import Asked, Memory, conditions, failed, is_same, read, same
 from tidings.crawl.fetch import Fetched
 from tidings.crawl.identity import unpacked
-from tidings.crawl.polite import Hosts, Politeness
+from tidings.crawl.rate_limit import Hosts, Politeness
 from tidings.crawl.schedule import DAY_S, Pace, Rhythm, backoff_s, first_seen, freshness_s, interval_s, observed, spread
 from tidings.store import DueFeed
 

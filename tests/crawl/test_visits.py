@@ -7,10 +7,10 @@ from email.utils import formatdate
 
 from tests.crawl.servers import BEGIN, MANNERS, again, answer, feed, item, rss, serving, visited
 
-from tidings.crawl.child import Parser
 from tidings.crawl.crawler import Crawler
 from tidings.crawl.parse import parse
-from tidings.outgoing.guard import USER_AGENT
+from tidings.crawl.parser_process import Parser
+from tidings.net.ssrf_guard import USER_AGENT
 
 
 def visits(handler, count=1, path="/feed", step_s=3_600.0):

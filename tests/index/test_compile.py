@@ -14,14 +14,14 @@ from tests.data import real_queries
 from tests.generators import STOP_WORDS, WORDS, queries
 
 from tidings.config import QUERY_LIMITS
+from tidings.demo.generate import generate_queries
 from tidings.errors import QueryError
-from tidings.index import plain as plain_room
+from tidings.index import bulk_parse as plain_room
 from tidings.index.compile import Compiled, GrowingVocabulary, compile_subscriptions
-from tidings.index.conjunctions import Conjunctions
-from tidings.index.program import BaseProgram
-from tidings.lab.generate import generate_queries
+from tidings.query.conjunctions import Conjunctions
 from tidings.query.parse import parse
-from tidings.receive.clean import stop_words
+from tidings.query.residual import BaseProgram
+from tidings.text.reference_analyzer import stop_words
 
 plain_words = st.text(st.characters(codec="ascii", categories=["Lu", "Ll", "Nd"]), min_size=1, max_size=12)
 known = st.sampled_from(

@@ -12,10 +12,10 @@ import pytest
 from tests.contract.matchers import match_index, table
 
 from tidings.errors import IndexDamaged, InputError
-from tidings.index.index import Index
+from tidings.index.builder import change_index, create_index
 from tidings.index.manifest import PlanRecord
-from tidings.index.publish import change_index, create_index
-from tidings.match.scan import ScanPost
+from tidings.index.reader import Index
+from tidings.matching.brute_force import ScanPost
 
 QUERIES = ["cat", "cat dog -fish", '"white house"', "within:0,0,9,9", "a1 b1 c1 d1 e1 f1", "cat OR dog OR fish"]
 

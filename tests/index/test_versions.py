@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from tests.contract.matchers import expected, match_index, table
 
-from tidings.index.index import Index, LiveSegment
+from tidings.demo.generate import generate_queries
+from tidings.index.builder import change_index, create_index, merge_index
 from tidings.index.manifest import PlanRecord
-from tidings.index.publish import change_index, create_index, merge_index
-from tidings.lab.generate import generate_queries
-from tidings.match.scan import ScanPost
+from tidings.index.reader import Index, LiveSegment
+from tidings.matching.brute_force import ScanPost
 
 PLANS = [None, PlanRecord("hash", 3, 7)]
 both_plans = pytest.mark.parametrize("plan", PLANS, ids=["replicated", "partitioned"])

@@ -10,25 +10,25 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tidings.balance.word_registry import PARTITIONERS
+from tidings.demo.generate import generate_posts
 from tidings.errors import ContendersDisagree
-from tidings.index.publish import create_index
-from tidings.lab import bench, datasets, figures, growth, kernels, native, plans, record
-from tidings.lab.bars import Bar, bars
-from tidings.lab.datasets import Posts, Subscriptions
-from tidings.lab.draw import MOST, NumberedPosts, by_frequency, draw_rows
-from tidings.lab.generate import generate_posts
-from tidings.lab.inputs import Scale
-from tidings.lab.joins import Tally
-from tidings.lab.spine import agree, measure_spine
-from tidings.match import flat
-from tidings.partition.words.learn import PARTITIONERS
-from tidings.receive.clean import clean
+from tidings.index.builder import create_index
+from tidings.matching import postings_kernel
+from tidings.text.reference_analyzer import clean
+from tidings_lab import bench, bench_kernels, bench_plans, bench_scale, datasets, figures, native, results
+from tidings_lab.bench_pipeline import agree, measure_spine
+from tidings_lab.datasets import Posts, Subscriptions
+from tidings_lab.inputs import Scale
+from tidings_lab.joins import Tally
+from tidings_lab.sample_queries import MOST, NumberedPosts, by_frequency, draw_rows
+from tidings_lab.thresholds import Bar, bars
 
 SEED = 11
-TINY_PLANS = plans.Sizes(
+TINY_PLANS = bench_plans.Sizes(
     learned=1_000, compared=800, timed_matchers=(4, 64), compared_matchers=(4,), routed=1_000, subscribed=(50, 150, 300)
 )
-TINY = kernels.Sizes(posts=2_000, from_numbers=(2_000,), from_strings=500, bytes_at=(2_000,))
+TINY = bench_kernels.Sizes(posts=2_000, from_numbers=(2_000,), from_strings=500, bytes_at=(2_000,))
 
 
 def _quiet(line: str) -> None:
@@ -101,7 +101,9 @@ def test_the_loop_in_c_finds_what_numba_finds(tmp_path: Path, posts: Posts, subs
     index, _ = create_index(tmp_path / "index", subscriptions.table)
     segment, terms = index.shard(0)[0].segment, index.manifest.terms
     batch = index.receiver().receive(posts.texts)
-    loops = [kernels.FindLoop(find, segment, terms) for find in (flat.find, native.compile_find(tmp_path))]
+    loops = [
+        bench_kernels.FindLoop(find, segment, terms) for find in (postings_kernel.find, native.compile_find(tmp_path))
+    ]
     for loop in loops:
         loop.pairs = np.empty((64, 2), np.uint32)  # so that both have to grow on the way
     in_numba, in_c = (loop.batch(batch) for loop in loops)
@@ -143,12 +145,12 @@ def test_contenders_that_disagree_fail_the_benchmark() -> None:
 @pytest.fixture(scope="module")
 def run(posts: Posts, subscriptions: Subscriptions, numbered: NumberedPosts) -> dict[str, Any]:
     """A record with everything but Spark measured."""
-    made = record.new_record("pytest", SEED, quick=False)
+    made = results.new_record("pytest", SEED, quick=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(datasets, "data_folder", lambda: None)
-        made["parts"]["kernels"] = kernels.measure_kernels(posts, subscriptions, 2, TINY, _quiet)
-    made["parts"]["plans"] = plans.measure_plans(posts, subscriptions, 2, TINY_PLANS, _quiet)
-    made["parts"]["growth"] = growth.measure_growth(numbered, SEED, (200, 2_000), _quiet)
+        made["parts"]["kernels"] = bench_kernels.measure_kernels(posts, subscriptions, 2, TINY, _quiet)
+    made["parts"]["plans"] = bench_plans.measure_plans(posts, subscriptions, 2, TINY_PLANS, _quiet)
+    made["parts"]["growth"] = bench_scale.measure_growth(numbered, SEED, (200, 2_000), _quiet)
     made["parts"]["spine"] = _made_up_spine()
     made["bars"] = [bar.described() for bar in bars(made["parts"])]
     made["data"] = posts.described()
@@ -162,7 +164,7 @@ def _made_up_spine() -> dict[str, Any]:
         "posts": 1_000,
         "subscriptions": {"subscriptions": 300, "real_queries": 0},
         "agreed": {"posts": 100, "matches": 7},
-        "skipped": {"trie": "tidings.match.trie is not there"},
+        "skipped": {"trie": "tidings.matching.trie is not there"},
         "contenders": [
             {
                 "name": name,
@@ -216,16 +218,16 @@ def test_records_come_back_the_newest_full_one_first(tmp_path: Path, run: dict[s
     later_but_quick = {**run, "started": "2999-01-01T00:00:00+00:00", "quick": True}
     newer = {**run, "started": "2998-01-01T00:00:00+00:00", "parts": {"growth": run["parts"]["growth"]}}
     for one in (later_but_quick, newer, run):
-        record.save(one, tmp_path)
+        results.save(one, tmp_path)
     (tmp_path / "foreign.json").write_text("[1]")
-    assert len(record.load_all(tmp_path)) == 3
-    found = [record.newest(tmp_path, part) for part in ("growth", "spine", "nothing")]
+    assert len(results.load_all(tmp_path)) == 3
+    found = [results.newest(tmp_path, part) for part in ("growth", "spine", "nothing")]
     assert [one[1]["started"] if one else None for one in found] == [newer["started"], run["started"], None]
 
 
 def test_figures_and_the_page_are_rebuilt_from_the_raw_results(tmp_path: Path, run: dict[str, Any]) -> None:
     pytest.importorskip("matplotlib")
-    path = record.save(run, tmp_path / "results")
+    path = results.save(run, tmp_path / "results")
     docs = tmp_path / "docs"
     for drawn in figures.draw_all(tmp_path / "results", docs):
         assert drawn.stat().st_size > 500

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-import tidings.lab
-from tidings.lab.bars import bars
-from tidings.lab.datasets import Posts
-from tidings.lab.generate import generate_posts
-from tidings.lab.measurements import correlations
-from tidings.lab.tagged import TaggedTable, generated, load_tagged, replayed
+import tidings_lab
+from tidings.demo.generate import generate_posts
+from tidings_lab.datasets import Posts
+from tidings_lab.measurements import correlations
+from tidings_lab.tagged_posts import TaggedTable, generated, load_tagged, replayed
+from tidings_lab.thresholds import bars
 
-FILE = Path(tidings.lab.__file__).parent / "experiments" / "10-correlations.toml"
+FILE = Path(tidings_lab.__file__).parent / "experiments" / "10-correlations.toml"
 
 
 @pytest.fixture(scope="module")

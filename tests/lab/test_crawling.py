@@ -6,19 +6,19 @@ import asyncio
 
 import pytest
 
-from tidings.lab import crawling
-from tidings.lab.bars import bars
-from tidings.lab.history import History, load_history
+from tidings_lab import bench_crawl
+from tidings_lab.history import History, load_history
+from tidings_lab.thresholds import bars
 
 
 @pytest.fixture
 def history(monkeypatch):
-    monkeypatch.setattr("tidings.lab.datasets.data_folder", lambda: None)
+    monkeypatch.setattr("tidings_lab.datasets.data_folder", lambda: None)
     return load_history(1)
 
 
 def through(history):
-    return asyncio.run(crawling._through(history, lambda line: None))
+    return asyncio.run(bench_crawl._through(history, lambda line: None))
 
 
 def test_a_history_crawled_by_our_schedule_misses_nothing_and_saves_much(history):
@@ -30,10 +30,10 @@ def test_a_history_crawled_by_our_schedule_misses_nothing_and_saves_much(history
 
 def test_an_article_that_was_never_sent_is_missed(history):
     every = [(one.link, one.guid) for feed in history.feeds for one in feed.items]
-    sent = {(crawling._path(link), "") for link, _ in every}
-    assert crawling._missed(history, sent) == 10 * len(history.feeds)  # those that were there at first
+    sent = {(bench_crawl._path(link), "") for link, _ in every}
+    assert bench_crawl._missed(history, sent) == 10 * len(history.feeds)  # those that were there at first
     nothing = History(history.feeds[:1], "")
-    assert crawling._missed(nothing, set()) == 10 + len(nothing.feeds[0].items)
+    assert bench_crawl._missed(nothing, set()) == 10 + len(nothing.feeds[0].items)
 
 
 def test_the_bars_of_crawling_can_fail():

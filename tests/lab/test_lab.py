@@ -9,25 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tidings.balance.word_registry import PARTITIONERS, fit
 from tidings.cli.main import run as run_tidings
+from tidings.demo.generate import generate_posts
 from tidings.errors import InputError
-from tidings.lab import conduct, datasets
-from tidings.lab.draw import NumberedPosts
-from tidings.lab.experiment import Claim, experiment, experiments
-from tidings.lab.fleet import Fleet
-from tidings.lab.generate import generate_posts
-from tidings.lab.measurements.shedding import _at_best_by_levels
-from tidings.lab.rules import FAILS, HOLDS, PARTLY, RULES, UNKNOWN, judge
-from tidings.lab.workload import (
-    Subscribed,
-    deal,
-    find_topics,
-    numbered_posts,
-    topic_based,
-    tweet_based,
-)
-from tidings.partition.words.learn import PARTITIONERS, fit
-from tidings.route.shed import Shed
+from tidings.routing.shed import Shed
+from tidings_lab import datasets, runner
+from tidings_lab.claims import FAILS, HOLDS, PARTLY, RULES, UNKNOWN, judge
+from tidings_lab.experiment import Claim, experiment, experiments
+from tidings_lab.measurements.shedding import _at_best_by_levels
+from tidings_lab.sample_queries import NumberedPosts
+from tidings_lab.simulated_matchers import Fleet
+from tidings_lab.workload import Subscribed, deal, find_topics, numbered_posts, topic_based, tweet_based
 
 SEED = 3
 
@@ -182,10 +175,10 @@ def test_a_tiny_run_without_real_data_gives_results_verdicts_and_a_report(
 ) -> None:
     monkeypatch.setattr(datasets, "data_folder", lambda: None)
     results, out = tmp_path / "results", tmp_path / "report"
-    path, made = conduct.conduct(experiment(name), "tiny", results, lambda *told: None)
+    path, made = runner.conduct(experiment(name), "tiny", results, lambda *told: None)
     assert len(made["rows"]) > 1
     kept = json.loads(path.read_text("utf-8"))
-    assert kept["rows"] == json.loads(json.dumps(made["rows"], default=conduct.plain))
+    assert kept["rows"] == json.loads(json.dumps(made["rows"], default=runner.plain))
     assert kept["commit"]
     assert kept["versions"]["tomotopy"]
     assert kept["data"]["source"].startswith(("generated", "calibration"))

@@ -12,12 +12,12 @@ from tests.data import shared
 
 from tidings.crawl.parse import parse
 from tidings.crawl.schedule import Pace
-from tidings.lab import datasets
-from tidings.lab.costs import QUICK, calibrate
-from tidings.lab.history import DAY_S, HISTORY, History, Item, PastFeed, Snapshot, load_history
-from tidings.lab.polling import clairvoyant, every, poll, scheduled
-from tidings.lab.world import CITIES, World, city_rtt_ms
 from tidings.provision.costs import NAMES, Costs
+from tidings_lab import datasets
+from tidings_lab.calibrate_costs import QUICK, calibrate
+from tidings_lab.history import DAY_S, HISTORY, History, Item, PastFeed, Snapshot, load_history
+from tidings_lab.network_model import CITIES, World, city_rtt_ms
+from tidings_lab.polling import clairvoyant, every, poll, scheduled
 
 SEED = 5
 

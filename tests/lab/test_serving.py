@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tidings.lab.bars import bars
-from tidings.lab.datasets import Posts
-from tidings.lab.generate import generate_posts
-from tidings.lab.serving import Load, measure_serving
+from tidings.demo.generate import generate_posts
+from tidings_lab.bench_serving import Load, measure_serving
+from tidings_lab.datasets import Posts
+from tidings_lab.thresholds import bars
 
 
 def test_every_feed_is_polled_in_every_round_and_nothing_is_written():

@@ -11,16 +11,16 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tidings.lab import bench, figures, record
-from tidings.lab.bars import bars
-from tidings.lab.churn import Churn
-from tidings.lab.datasets import Posts
-from tidings.lab.feeder import MARKER, Feeder
-from tidings.lab.generate import generate_posts
-from tidings.lab.samples import processes
-from tidings.lab.soak import Load, measure_soak
-from tidings.lab.verdict import Seen, columns, problems, trends
+from tidings.demo.generate import generate_posts
 from tidings.store import open_store
+from tidings_lab import bench, figures, results
+from tidings_lab.churn import Churn
+from tidings_lab.datasets import Posts
+from tidings_lab.feeder import MARKER, Feeder
+from tidings_lab.soak import Load, measure_soak
+from tidings_lab.soak_report import Seen, columns, problems, trends
+from tidings_lab.soak_samples import processes
+from tidings_lab.thresholds import bars
 
 SEED = 11
 WELL = Seen(False, 0, 1_000, 1_000, 10, 10, 333, 0, 0, "", ("stopped: 1,000 posts",))
@@ -113,10 +113,10 @@ def test_whatever_goes_wrong_is_told(wrong: dict[str, Any], said: str) -> None:
 
 def test_the_soak_is_drawn_and_published(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    run = record.new_record("pytest", SEED, quick=False)
+    run = results.new_record("pytest", SEED, quick=False)
     run["parts"]["soak"] = _soak()
     run["bars"] = [bar.described() for bar in bars(run["parts"])]
-    record.save(run, tmp_path / "results")
+    results.save(run, tmp_path / "results")
     drawn = figures.draw_all(tmp_path / "results", tmp_path / "docs")
     assert [path.name for path in drawn] == ["bench-soak.png", "benchmarks.md"]
     page = drawn[1].read_text("utf-8")

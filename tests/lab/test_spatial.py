@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidings.lab.spatial import QUERY_SETS, Tweets, departures, draw_subscriptions, lifetimes
+from tidings_lab.spatial_workload import QUERY_SETS, Tweets, departures, draw_subscriptions, lifetimes
 
 
 def tweets() -> Tweets:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidings.query.normal import Conjunction, Has, Ignored, Literal, Phrase, Region
+from tidings.query.dnf import Conjunction, Has, Ignored, Literal, Phrase, Region
 from tidings.query.parse import parse
 
 

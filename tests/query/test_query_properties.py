@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.naive import evaluate_tree
 
 from tidings.errors import QueryError
-from tidings.match.scan import evaluate
-from tidings.query.normal import Query
+from tidings.matching.brute_force import evaluate
+from tidings.query.dnf import Query
 from tidings.query.parse import parse, read
-from tidings.receive.clean import clean
+from tidings.text.reference_analyzer import clean
 
 WORDS = ["cat", "dog", "fish", "bird"]
 PLACES = [(0.0, 0.0, 10.0, 10.0), (5.0, -5.0, 20.0, 5.0)]

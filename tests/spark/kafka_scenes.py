@@ -15,8 +15,8 @@ from py4j.protocol import STATIC_PREFIX
 from pyspark.sql import DataFrame
 
 from tidings.spark import kafka
-from tidings.spark.posts import CORRUPT, judged
-from tidings.spark.read import SETTINGS
+from tidings.spark.post_columns import CORRUPT, judged
+from tidings.spark.post_reader import SETTINGS
 from tidings.spark.session import session
 
 RUN_POSTS = 16

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from tests.cli.runs import TIDINGS
 from tests.spark.cluster import environment, running_in, standalone
-from tests.stream.running import stored, subscribe
+from tests.stream.process import stored, subscribe
 
-from tidings.lab.generate import DEMO_QUERIES, generate_posts, generate_queries
-from tidings.match.scan import scan
+from tidings.demo.generate import DEMO_QUERIES, generate_posts, generate_queries
+from tidings.matching.brute_force import scan
 from tidings.query.parse import parse
 
 QUERIES = [*DEMO_QUERIES.values(), *generate_queries(100, seed=6)]

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from tidings.correlate.audit import audit, centralised
-from tidings.correlate.dissemination import in_this_process
+from tidings.correlate.partition.registry import ALGORITHMS
 from tidings.correlate.settings import Settings
-from tidings.partition.tags.learn import ALGORITHMS
+from tidings.correlate.tag_routing_pipeline import in_this_process
 from tidings.spark import correlate as job
 
 

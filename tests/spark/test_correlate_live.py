@@ -9,7 +9,7 @@ from tests.stream.tagged import LATENESS, PANES, SLIDE, Tagged, reported
 
 from tidings.correlate.settings import LiveSettings, Settings
 from tidings.spark.correlate_live import live_reports, own_session
-from tidings.spark.correlating import Sink
+from tidings.stream.correlation_query import Sink
 
 SECOND = 1_000_000
 CHOSEN = Settings(

@@ -24,7 +24,7 @@ def test_a_worker_imports_nothing_large_of_its_own(spark):
 
         for _ in batches:
             pass
-        names = ("numba", "pandas", "pyarrow", "tidings.spark.stages", "tidings.route.router", "pyspark.worker")
+        names = ("numba", "pandas", "pyarrow", "tidings.spark.stages", "tidings.routing.router", "pyspark.worker")
         yield pa.RecordBatch.from_pydict({"missing": [",".join(name for name in names if name not in sys.modules)]})
 
     assert set(

@@ -16,13 +16,13 @@ import pyspark
 import pytest
 from pyspark.errors import AnalysisException
 from tests.spark import kafka_broker
-from tests.spark.conftest import ROOT
+from tests.spark.fixtures import ROOT
 from tests.spark.kafka_scenes import RUN_POSTS
-from tests.stream.running import Run, subscribe
+from tests.stream.process import Run, subscribe
 
 from tidings.errors import InputError
 from tidings.spark import kafka
-from tidings.spark.posts import CORRUPT
+from tidings.spark.post_columns import CORRUPT
 from tidings.store import open_store
 
 TOPIC = kafka.KafkaTopic("localhost:9092", "posts")

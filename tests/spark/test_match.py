@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from tests.data import real_queries, real_tweets
-from tests.spark.conftest import by_brute_force, pairs, subscribed
+from tests.spark.fixtures import by_brute_force, pairs, subscribed
 
+from tidings.demo.generate import DEMO_QUERIES, generate_posts, generate_queries
 from tidings.errors import InputError
-from tidings.lab.generate import DEMO_QUERIES, generate_posts, generate_queries
 from tidings.spark.api import match, prepare, rejected
 
 SPREAD = [

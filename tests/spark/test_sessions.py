@@ -6,7 +6,7 @@ import sys
 import textwrap
 
 import pytest
-from tests.spark.conftest import run_python
+from tests.spark.fixtures import run_python
 
 PROGRAM = """
 import tidings
@@ -64,7 +64,7 @@ assert spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() == 3, "a dr
 def test_workers_on_this_machine_map_the_index_where_it_is(master):
     from types import SimpleNamespace
 
-    from tidings.spark.ship import ship
+    from tidings.spark.index_shipping import ship
 
     context = SimpleNamespace(master=master)
     index = SimpleNamespace(folder="/somewhere/index", version=3)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow.parquet as pq
 import pytest
-from tests.spark.conftest import by_brute_force, pairs, subscribed
+from tests.spark.fixtures import by_brute_force, pairs, subscribed
 
-from tidings.lab.generate import DEMO_QUERIES, generate_posts, generate_queries
+from tidings.demo.generate import DEMO_QUERIES, generate_posts, generate_queries
 from tidings.spark.api import match
 
 QUERIES = [*DEMO_QUERIES.values(), *generate_queries(100, seed=2), "storm OR goal OR election OR police OR rain"]

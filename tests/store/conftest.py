@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tidings.lab.postgres import binaries, postgres
 from tidings.store import Store, open_store
+from tidings_lab.postgres import binaries, postgres
 
 _schemas = count()
 

@@ -7,7 +7,7 @@ from tests.store.batches import run
 
 from tidings.errors import InputError, QuotaExceeded, UnknownOwner, UnknownSubscription
 from tidings.store.accounts import Quotas
-from tidings.store.addresses import Newest
+from tidings.store.feed_urls import Newest
 from tidings.store.feeds import Visited
 from tidings.store.schema import ERA_BITS
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.runs import several
-from tests.stream.running import QUERIES, Feed, done, run_once, stored, subscribe, wanted
+from tests.stream.process import QUERIES, Feed, done, run_once, stored, subscribe, wanted
 
 BATCHES = 4
 

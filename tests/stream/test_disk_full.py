@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from tests.cli.runs import TIDINGS, environment
-from tests.stream.running import QUERIES, SECONDS, Feed, stored, subscribe, wanted
+from tests.stream.process import QUERIES, SECONDS, Feed, stored, subscribe, wanted
 
 from tidings.store import open_store
 

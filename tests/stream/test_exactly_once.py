@@ -9,12 +9,12 @@ import time
 
 import pytest
 from tests.cli.runs import TIDINGS
-from tests.stream.running import QUERIES, Feed, Run, done, run_once, stored, subscribe, wanted
+from tests.stream.process import QUERIES, Feed, Run, done, run_once, stored, subscribe, wanted
 
-from tidings.spark.points import POINTS
+from tidings.failpoints import POINTS
 from tidings.store import open_store
 
-BEHIND = "import tidings.spark.storing as s; s.MUCH = 0; from tidings.cli.main import main; main()"
+BEHIND = "import tidings.stream.commit_queue as s; s.MUCH = 0; from tidings.cli.main import main; main()"
 ALL_BEHIND = (sys.executable, "-c", BEHIND)  # stores every batch while the next is matched, however small it is
 LATER_QUERY = "the OR in OR a OR storm OR fire OR match"
 

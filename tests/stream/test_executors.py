@@ -7,7 +7,7 @@ import signal
 import time
 
 import pytest
-from tests.stream.running import QUERIES, Feed, Run, children, command_line, stored, subscribe, wanted
+from tests.stream.process import QUERIES, Feed, Run, children, command_line, stored, subscribe, wanted
 
 from tidings.store import open_store
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.runs import Result, tidings
-from tests.stream.running import QUERIES, Feed, Pairs, Run, children, command_line, stored, subscribe, wanted
+from tests.stream.process import QUERIES, Feed, Pairs, Run, children, command_line, stored, subscribe, wanted
 
 from tidings.store import open_store
 

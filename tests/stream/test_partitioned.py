@@ -6,10 +6,10 @@ Its state is in PostgreSQL where there is one: the only stream of the tests that
 from __future__ import annotations
 
 import pytest
-from tests.stream.running import QUERIES, Feed, run_once, stored, subscribe, wanted
+from tests.stream.process import QUERIES, Feed, run_once, stored, subscribe, wanted
 
-from tidings.lab.postgres import binaries, postgres
-from tidings.watch.figures import load_figures
+from tidings.stream.metrics.snapshot import load_figures
+from tidings_lab.postgres import binaries, postgres
 
 MATCHERS = 3
 

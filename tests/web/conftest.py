@@ -15,10 +15,10 @@ from tests.store.batches import run
 
 from tidings.store import open_store
 from tidings.web.app import application
-from tidings.web.history import History
-from tidings.web.pulse import Pulse
+from tidings.web.context import Service
+from tidings.web.notifier import Pulse
 from tidings.web.server import answering, bound
-from tidings.web.service import Service
+from tidings.web.volume_estimate import History
 
 ADDRESS = "http://tidings.test"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tidings.receive.geojson import flat_polygons
+from tidings.query.geo.geojson import flat_polygons
 from tidings.store.accounts import Quotas
 
 

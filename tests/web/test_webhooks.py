@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import pytest
 from standardwebhooks import Webhook as Verifier
-from tests.deliver.receivers import LOOPBACK, QUICK, Receiver, receiver
+from tests.delivery.receivers import LOOPBACK, QUICK, Receiver, receiver
 from tests.web.conftest import client
 from tests.web.test_subscriptions import subscribe
 
-from tidings.deliver.webhook_send import Sender
+from tidings.delivery.webhooks.sender import Sender
 from tidings.store.webhooks import MAX_A_SUBSCRIPTION
 
 URL = "https://receiver.example/hook"

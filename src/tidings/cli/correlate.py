@@ -10,15 +10,15 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from tidings.cli.master import check_master
+from tidings.batch.staging import Output
+from tidings.cli.console import screen
+from tidings.cli.options.master import check_master
 from tidings.cli.progress import Progress
-from tidings.cli.screen import screen
 from tidings.cli.times import moment
-from tidings.model import COEFFICIENT_FIELDS
-from tidings.spark.publish import Output
+from tidings.schemas import COEFFICIENT_FIELDS
 
 if TYPE_CHECKING:
-    from tidings.spark.run_correlate import Correlated
+    from tidings.batch.correlate_files import Correlated
 
 HELP = """Track which tags of POSTS move together: the Jaccard coefficient of every set of tags in every window.
 
@@ -89,9 +89,9 @@ def correlate(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT if it exists.")] = False,
 ) -> None:
     """Check everything that can be checked, then run it and print the summary."""
-    from tidings.correlate.parse import TagNumbers
     from tidings.correlate.settings import Settings, microseconds
-    from tidings.receive.post_files import find_posts
+    from tidings.correlate.tag_parser import TagNumbers
+    from tidings.ingest.post_files import find_posts
 
     check_master(master)
     settings = Settings.checked(
@@ -115,7 +115,7 @@ def correlate(
     output.check(*found.files)
     with Progress(quiet=json_summary) as progress:
         progress.note("starting Spark", None)
-        from tidings.spark.run_correlate import CorrelateRequest, correlate_files  # here: it brings Spark
+        from tidings.batch.correlate_files import CorrelateRequest, correlate_files  # here: it brings Spark
 
         request = CorrelateRequest(found, output, settings, tuple(track or ()), lateness_us, audit, master)
         outcome = correlate_files(request, progress.note)
@@ -127,7 +127,7 @@ def correlate(
 
 def as_json(outcome: Correlated) -> dict[str, Any]:
     """The summary as plain values; the keys are a promise."""
-    from tidings.partition.tags.plan import gini
+    from tidings.correlate.partition.plan import gini
 
     tagged, how = outcome.tagged, outcome.dissemination
     told = how.disseminator

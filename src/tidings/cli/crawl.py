@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from tidings.cli.allow import AllowOption
 from tidings.cli.duration import seconds
-from tidings.cli.master import check_master
-from tidings.cli.pipe import safe_json, say
-from tidings.cli.state import DEFAULT_STATE, StateOption, WorkOption, state_at
+from tidings.cli.options.allow import AllowOption
+from tidings.cli.options.master import check_master
+from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkOption, state_at
+from tidings.cli.output import safe_json, say
 from tidings.errors import InputError
 
 HELP = """Crawl the feeds of the state: ask each when it is due, keep only what is new, hand it to the stream.
@@ -76,10 +76,10 @@ def crawl(
     """Check, then crawl."""
     from tidings.crawl.crawler import Manners
     from tidings.crawl.latency import read_latencies
-    from tidings.crawl.polite import Politeness
+    from tidings.crawl.rate_limit import Politeness
     from tidings.crawl.schedule import Pace
-    from tidings.outgoing.addresses import Allowed
-    from tidings.outgoing.guard import USER_AGENT
+    from tidings.net.allowlist import Allowed
+    from tidings.net.ssrf_guard import USER_AGENT
 
     check_master(master)
     place = state_at(state, work)
@@ -96,7 +96,7 @@ def crawl(
     )
     near = None if latencies is None else read_latencies(latencies)
     place.open().close()
-    from tidings.spark.run_crawl import CrawlRequest, run_crawl  # here: it brings Spark
+    from tidings.stream.crawl_app import CrawlRequest, run_crawl  # here: it brings Spark
 
     request = CrawlRequest(place.where, inbox or place.folder / INBOX, manners, crawlers, master, once, near)
     tally = run_crawl(request, lambda line: None if as_json else say(line))

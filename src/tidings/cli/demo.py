@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidings.cli.screen import screen
+from tidings.cli.console import screen
 from tidings.errors import OutputError
 
 if TYPE_CHECKING:
     from tidings.cli.demo_screen import DemoScreen
-    from tidings.cli.feed import Feed
-    from tidings.spark.live import LiveMatching
+    from tidings.demo.feed import Feed
+    from tidings.demo.live_query import LiveMatching
 
     Found = queue.SimpleQueue[list[tuple[str, int]]]
 
@@ -50,7 +50,7 @@ def demo(
 
 
 def _write(folder: Path) -> None:
-    from tidings.cli.feed import write_sample
+    from tidings.demo.feed import write_sample
 
     try:
         posts, subscriptions = write_sample(folder, _SAMPLE_POSTS)
@@ -64,8 +64,8 @@ def _write(folder: Path) -> None:
 def _run(seconds: float) -> None:
     """Spark is given the posts file by file; what it finds comes back through a queue, to be shown here."""
     from tidings.cli.demo_screen import DemoScreen
-    from tidings.cli.feed import Feed, demo_posts, demo_subscriptions
-    from tidings.lab.queries import DEMO_QUERIES
+    from tidings.demo.feed import Feed, demo_posts, demo_subscriptions
+    from tidings.demo.queries import DEMO_QUERIES
 
     posts = demo_posts(int(RATE * seconds))
     shown = DemoScreen(DEMO_QUERIES, posts)
@@ -74,7 +74,7 @@ def _run(seconds: float) -> None:
         arriving = Path(work, "posts")
         arriving.mkdir()
         feed = Feed(arriving, posts, RATE)
-        from tidings.spark.live import live_matching  # when the screen says already what is going on
+        from tidings.demo.live_query import live_matching  # when the screen says already what is going on
 
         with live_matching(arriving, demo_subscriptions(), found.put, Path(work)) as live:
             feed.send()

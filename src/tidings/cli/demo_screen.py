@@ -17,9 +17,9 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from tidings.cli.screen import printable, screen
-from tidings.query.explain import explain
-from tidings.receive.clean import decode_entities
+from tidings.cli.console import printable, screen
+from tidings.matching.explain import explain
+from tidings.text.reference_analyzer import decode_entities
 
 _SHOWN_PER_BATCH = 4  # what a reader can follow; all matches are counted
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "bright_red")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from tidings.cli.region import typed_region
-from tidings.cli.screen import printable, screen, show_error
+from tidings.cli.console import printable, screen, show_error
+from tidings.cli.options.region import typed_region
 from tidings.errors import InputError, QueryError
 
 if TYPE_CHECKING:
-    from tidings.query.explain import Explanation
+    from tidings.matching.explain import Explanation
 
 HELP = "Show how QUERY is understood; with --text also whether that text matches, and why, word by word."
 EXAMPLES = """[bold]Examples[/]
@@ -42,7 +42,7 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
 ) -> None:
     """Explain a query on the screen."""
-    from tidings.query import explain as query_room  # here, so that the other commands need not load it
+    from tidings.matching import explain as query_room  # here, so that the other commands need not load it
 
     _check_position(text, lat, lon)
     within = typed_region(region)
@@ -91,7 +91,7 @@ def _coloured(line: str) -> Text:
 
 def _marked(explanation: Explanation) -> Text:
     """The text with the pieces that were found, each conjunction's own and all together."""
-    from tidings.receive.clean import decode_entities
+    from tidings.text.reference_analyzer import decode_entities
 
     text = Text(printable(decode_entities(explanation.text or "")))
     for literal in (literal for one in explanation.conjunctions for literal in one.literals):

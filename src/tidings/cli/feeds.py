@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidings.cli.allow import AllowOption
-from tidings.cli.pipe import closable, one_line, safe_json, say
-from tidings.cli.state import DEFAULT_STATE, StateOption, WorkOption, state_at
+from tidings.cli.options.allow import AllowOption
+from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkOption, state_at
+from tidings.cli.output import closable, one_line, safe_json, say
 from tidings.cli.subscriptions import OwnerOption
 from tidings.errors import InputError, OutputError
 
@@ -52,7 +52,7 @@ def add(
     work: WorkOption = None,
 ) -> None:
     """All of them or none."""
-    from tidings.outgoing.urls import checked_url
+    from tidings.net.urls import checked_url
 
     addresses = [checked_url(url) for url in urls]
     place = state_at(state, work)
@@ -182,7 +182,7 @@ def measure(
     import asyncio
 
     from tidings.crawl.latency import Latencies, measure_feeds, print_latencies, read_latencies, write_latencies
-    from tidings.outgoing.addresses import Allowed
+    from tidings.net.allowlist import Allowed
 
     reached = Allowed.parse(allow or ())
     before = read_latencies(out).ms if out is not None and out.exists() else {}

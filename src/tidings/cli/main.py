@@ -17,15 +17,12 @@ from typing import Annotated
 
 import typer
 
-from tidings import __version__
 from tidings.cli import (
     correlate,
     crawl,
     demo,
     explain,
     feeds,
-    hooks,
-    lab,
     match,
     matches,
     owners,
@@ -37,10 +34,12 @@ from tidings.cli import (
     subscribe,
     subscriptions,
     trends,
+    webhooks,
 )
 from tidings.cli import run as run_command
-from tidings.cli.screen import say_error, show_error
+from tidings.cli.console import say_error, show_error
 from tidings.errors import TidingsError
+from tidings.version import __version__
 
 _TERMINATED = 128 + signal.SIGTERM
 _INTERRUPTED = 128 + signal.SIGINT
@@ -58,7 +57,6 @@ app.command(
     name="explain", help=explain.HELP, epilog=explain.EXAMPLES, context_settings={"ignore_unknown_options": True}
 )(explain.explain)
 app.add_typer(plan.app, name="plan")
-app.add_typer(lab.app, name="lab")
 app.command(name="provision", help=provision.HELP, epilog=provision.EXAMPLES)(provision.provision)
 app.command(name="correlate", help=correlate.HELP, epilog=correlate.EXAMPLES)(correlate.correlate)
 app.command(name="trends", help=trends.HELP, epilog=trends.EXAMPLES)(trends.trends)
@@ -80,7 +78,7 @@ app.command(name="subscriptions", help=subscriptions.HELP, epilog=subscriptions.
 app.command(name="matches", help=matches.HELP, epilog=matches.EXAMPLES)(matches.matches)
 app.command(name="serve", help=serve.HELP, epilog=serve.EXAMPLES)(serve.serve)
 app.add_typer(owners.app, name="owner")
-app.add_typer(hooks.app, name="hooks")
+app.add_typer(webhooks.app, name="hooks")
 app.command(name="status", help=status.HELP, epilog=status.EXAMPLES)(status.status)
 
 

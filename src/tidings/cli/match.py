@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidings.cli.master import check_master
+from tidings.batch.staging import Output
+from tidings.cli.console import screen
+from tidings.cli.options.master import check_master
 from tidings.cli.progress import Progress
-from tidings.cli.screen import screen
 from tidings.cli.summary import as_json, as_table
 from tidings.errors import InputError
-from tidings.spark.publish import Output
 
 if TYPE_CHECKING:
-    from tidings.model import SubscriptionFile
-    from tidings.receive.post_files import PostFiles
+    from tidings.ingest.post_files import PostFiles
+    from tidings.schemas import SubscriptionFile
 
 _POSTS = (
     "POSTS is a Parquet, JSON Lines (.jsonl) or CSV file, a directory of such files or a glob, with a column "
@@ -91,7 +91,10 @@ def match(
     found, subscribed = _inputs(posts, subscriptions, output)
     with Progress(quiet=json_summary) as progress:
         progress.note("starting Spark", None)
-        from tidings.spark.run import Request, match_files  # only now: it takes a moment, and a wrong path should not
+        from tidings.batch.match_files import (  # only now: it takes a moment, and a wrong path should not
+            Request,
+            match_files,
+        )
 
         request = Request(found, subscribed, output, plan.value, matchers, partitioner, placement, master)
         outcome = match_files(request, progress.note)
@@ -103,8 +106,8 @@ def match(
 
 def _inputs(posts: str, subscriptions: Path, output: Output) -> tuple[PostFiles, SubscriptionFile]:
     """The posts as files, the subscriptions read; what is quickest to find wrong is looked at first."""
-    from tidings.receive.post_files import find_posts
-    from tidings.receive.subscriptions import read_subscriptions
+    from tidings.ingest.post_files import find_posts
+    from tidings.ingest.subscription_files import read_subscriptions
 
     if not subscriptions.exists():
         raise InputError(f"{subscriptions}: there is no such file.")
@@ -114,6 +117,6 @@ def _inputs(posts: str, subscriptions: Path, output: Output) -> tuple[PostFiles,
 
 
 def _check_plan(partitioner: str, matchers: int | None, placement: str) -> None:
-    from tidings.partition.words.wanted import WantedPlan
+    from tidings.balance.spec import WantedPlan
 
     WantedPlan.checked(partitioner, matchers, placement)

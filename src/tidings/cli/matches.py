@@ -17,9 +17,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from tidings.cli.pipe import closable, emit, one_line, safe_json, say
-from tidings.cli.screen import screen
-from tidings.cli.state import DEFAULT_STATE, StateOption, WorkOption, state_at
+from tidings.cli.console import screen
+from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkOption, state_at
+from tidings.cli.output import closable, emit, one_line, safe_json, say
 
 if TYPE_CHECKING:
     from tidings.store import Store, StoredMatch

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from tidings.cli.pipe import closable, emit, safe_json, say
-from tidings.cli.screen import screen
-from tidings.cli.state import DEFAULT_STATE, StateOption, WorkOption, state_at
+from tidings.cli.console import screen
+from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkOption, state_at
+from tidings.cli.output import closable, emit, safe_json, say
 
 if TYPE_CHECKING:
     from tidings.store.accounts import Account, Quotas

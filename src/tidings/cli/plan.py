@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from tidings.cli.console import screen
+from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkOption, state_at
 from tidings.cli.plan_space import Drawn, about, draw_map, figures, learn_space_plan
 from tidings.cli.progress import Progress
-from tidings.cli.screen import screen
-from tidings.cli.state import DEFAULT_STATE, StateOption, WorkOption, state_at
 from tidings.errors import InputError, OutputError
 
 if TYPE_CHECKING:
-    from tidings.partition.space.plan import SpacePlan
-    from tidings.partition.words.corpus import Corpus
-    from tidings.partition.words.plan import LearnedPlan
-    from tidings.receive.vocabulary import Vocabulary
+    from tidings.balance.corpus import Corpus
+    from tidings.plan.space import SpacePlan
+    from tidings.plan.words import LearnedPlan
+    from tidings.text.vocabulary import Vocabulary
 
 _BARS = 32  # matchers shown on a screen
 
@@ -89,9 +89,9 @@ def learn(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace PLAN if it exists.")] = False,
     json_summary: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
 ) -> None:
-    from tidings.partition.space.learn import SPACE_PARTITIONERS
-    from tidings.partition.words.learn import LEARNED, fit
-    from tidings.partition.words.plan import LearnedPlan, checked_matchers
+    from tidings.balance.spatial_registry import SPACE_PARTITIONERS
+    from tidings.balance.word_registry import LEARNED, fit
+    from tidings.plan.words import LearnedPlan, checked_matchers
 
     known = (*LEARNED, *SPACE_PARTITIONERS)
     if algorithm not in known:
@@ -131,8 +131,8 @@ def show(
     ] = None,
     json_summary: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    from tidings.partition.plans import load_any_plan
-    from tidings.partition.words.plan import LearnedPlan
+    from tidings.plan.load import load_any_plan
+    from tidings.plan.words import LearnedPlan
 
     loaded = load_any_plan(plan)
     if posts is None and subscriptions is not None:
@@ -163,8 +163,8 @@ def _show_space(plan: SpacePlan, drawn: Drawn | None, picture: Path | None, as_j
 
 @app.command("relearn", help=RELEARN_HELP, epilog=RELEARN_EXAMPLES)
 def relearn(state: StateOption = DEFAULT_STATE, work: WorkOption = None) -> None:
-    from tidings.watch.figures import load_figures
-    from tidings.watch.health import Condition, health
+    from tidings.stream.metrics.health import Condition, health
+    from tidings.stream.metrics.snapshot import load_figures
 
     place = state_at(state, work)
     figures = load_figures(place.folder)
@@ -189,8 +189,8 @@ def _check_out(out: Path, overwrite: bool) -> None:
 
 def _save(plan: LearnedPlan | SpacePlan, out: Path) -> None:
     """Write the plan whole or not at all."""
-    from tidings.partition.space.plan import SpacePlan, save_space_plan
-    from tidings.partition.words.plan import save_plan
+    from tidings.plan.space import SpacePlan, save_space_plan
+    from tidings.plan.words import save_plan
 
     partial = out.with_name(f".{out.name}.partial-{os.getpid()}")
     try:
@@ -204,13 +204,13 @@ def _save(plan: LearnedPlan | SpacePlan, out: Path) -> None:
 
 def _corpus(posts: str, subscriptions: Path | None, sample: int, seed: int, progress: Progress) -> Corpus:
     """The posts as sets of words; with subscriptions, of subscribed ones."""
-    from tidings.receive.post_files import find_posts
+    from tidings.ingest.post_files import find_posts
 
     found = find_posts(posts)
     subscribed = None if subscriptions is None else _subscribed(subscriptions)
     progress.note("starting Spark", None)
-    from tidings.partition.words.corpus import Corpus
-    from tidings.spark.run import sample_files
+    from tidings.balance.corpus import Corpus
+    from tidings.batch.match_files import sample_files
 
     texts, _ = sample_files(found, sample, seed, Path(posts), progress.note)
     progress.note(f"cleaning {len(texts):,} posts", None)
@@ -222,8 +222,8 @@ def _corpus(posts: str, subscriptions: Path | None, sample: int, seed: int, prog
 
 def _subscribed(path: Path) -> Vocabulary:
     from tidings.index.compile import GrowingVocabulary, compile_subscriptions
-    from tidings.receive.subscriptions import read_subscriptions
-    from tidings.receive.vocabulary import Vocabulary
+    from tidings.ingest.subscription_files import read_subscriptions
+    from tidings.text.vocabulary import Vocabulary
 
     if not path.exists():
         raise InputError(f"{path}: there is no such file.")
@@ -243,7 +243,7 @@ def _about(plan: LearnedPlan) -> dict[str, Any]:
 
 
 def _figures(plan: LearnedPlan, corpus: Corpus) -> dict[str, Any]:
-    from tidings.partition.words.metrics import measure
+    from tidings.balance.word_plan_metrics import measure
 
     found = measure(corpus, plan.versions_of(corpus.terms), plan.matchers)
     rounded = {name: round(getattr(found, name), 4) for name in ("spread", "imbalance", "cov", "gini", "throughput")}

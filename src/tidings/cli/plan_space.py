@@ -11,8 +11,8 @@ from tidings.cli.progress import Progress
 from tidings.errors import InputError, OutputError
 
 if TYPE_CHECKING:
-    from tidings.partition.space.plan import SpacePlan
-    from tidings.partition.space.workload import Workload
+    from tidings.balance.workload import Workload
+    from tidings.plan.space import SpacePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,10 @@ class Drawn:
 
     def workload(self, progress: Progress) -> Workload:
         """InputError where there is nothing to learn from or to measure."""
+        from tidings.balance.spatial_fit import workload_of
         from tidings.index.compile import GrowingVocabulary, compile_subscriptions
-        from tidings.partition.space.wanted import workload_of
-        from tidings.receive.post_files import find_posts
-        from tidings.receive.subscriptions import read_subscriptions
+        from tidings.ingest.post_files import find_posts
+        from tidings.ingest.subscription_files import read_subscriptions
 
         if self.subscriptions is None:
             raise InputError("A plan of places is made for subscriptions; give them with --subscriptions SUBS.")
@@ -42,7 +42,7 @@ class Drawn:
         if not len(compiled.conjunctions):
             raise InputError(f"{self.subscriptions}: none of its subscriptions can be used.")
         progress.note("starting Spark", None)
-        from tidings.spark.run import sample_files
+        from tidings.batch.match_files import sample_files
 
         posts = sample_files(found, self.sample, self.seed, Path(self.posts), progress.note)
         if not len(posts[0]):
@@ -55,7 +55,7 @@ def learn_space_plan(
     algorithm: str, matchers: int, drawn: Drawn, progress: Progress
 ) -> tuple[SpacePlan, dict[str, Any]]:
     """The plan, and what there is to say of it."""
-    from tidings.partition.space.learn import fit_space
+    from tidings.balance.spatial_registry import fit_space
 
     workload = drawn.workload(progress)
     progress.note(f"learning from {len(workload.positions):,} posts and {len(workload.anchors):,} conjunctions", None)
@@ -83,8 +83,8 @@ def about(plan: SpacePlan) -> dict[str, Any]:
 
 def figures(plan: SpacePlan, workload: Workload) -> dict[str, Any]:
     """What the plan would do with these posts and subscriptions."""
-    from tidings.partition.space.cost import loads_of, sent_and_held
-    from tidings.partition.space.merge import ratio
+    from tidings.balance.cost_model import loads_of, sent_and_held
+    from tidings.balance.leaf_assignment import ratio
 
     sent, held = sent_and_held(plan, workload)
     loads = loads_of(plan, workload)
@@ -102,8 +102,8 @@ def figures(plan: SpacePlan, workload: Workload) -> dict[str, Any]:
 
 def draw_map(plan: SpacePlan, workload: Workload | None, out: Path) -> None:
     """Write the picture."""
-    from tidings.draw.plan_map import WorkerTold, plan_map
-    from tidings.partition.space.cost import cell_products, loads_of, sent_and_held
+    from tidings.balance.cost_model import cell_products, loads_of, sent_and_held
+    from tidings.cli.plan_map import WorkerTold, plan_map
 
     if workload is None:
         picture = plan_map(plan)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from tidings.cli.screen import error_screen
+from tidings.cli.console import error_screen
 
 if TYPE_CHECKING:
     from tidings.spark.progress import Tasks

@@ -130,7 +130,7 @@ def _calibrated(path: Path | None, quiet: bool) -> Calibration:
     from tidings.cli.progress import Progress
 
     try:
-        from tidings.lab.costs import calibrate
+        from tidings_lab.calibrate_costs import calibrate
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("tidings"):
             raise

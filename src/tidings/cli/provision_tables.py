@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
-from tidings.cli.screen import screen
+from tidings.cli.console import screen
 from tidings.provision.answer import Answer, Compared
 from tidings.provision.costs import ABOUT, NAMES, Calibration
 from tidings.provision.greedy import Step

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from tidings.cli.screen import printable, screen
-from tidings.cli.state import WorkOption
+from tidings.cli.console import printable, screen
+from tidings.cli.options.state import WorkOption
 from tidings.cli.times import since
 from tidings.cli.trends import FromOption, OfStateOption, correlations_at
 from tidings.errors import InputError
@@ -39,7 +39,7 @@ def related(
 ) -> None:
     from tidings.correlate.coefficients import read_coefficients
     from tidings.correlate.trends import related as find
-    from tidings.receive.clean import tag_term
+    from tidings.text.reference_analyzer import tag_term
 
     term = tag_term(tag.strip().lstrip("#＃"))
     if term is None or not any(character.isalnum() for character in term):

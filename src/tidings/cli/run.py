@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidings.cli.console import screen
 from tidings.cli.duration import seconds
-from tidings.cli.master import check_master
 from tidings.cli.match import Plan
-from tidings.cli.screen import screen
-from tidings.cli.state import DEFAULT_STATE, StateOption, WorkOption, state_at
+from tidings.cli.options.master import check_master
+from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkOption, state_at
 from tidings.config import MAX_POSTS_A_BATCH
 from tidings.errors import InputError
 
@@ -179,12 +179,12 @@ def run(
     for option, factor in (("--relearn-factor", relearn_factor), ("--adjust-factor", adjust_factor)):
         if not (factor == 0 or factor > 1):
             raise InputError(f"{option} {factor:g}: give more than 1, or 0 for never.")
-    from tidings.adjust.rules import AdjustRules
+    from tidings.balance.rebalance.options import AdjustRules
+    from tidings.balance.refresh_policy import Rules
     from tidings.correlate.settings import LiveSettings, Settings
-    from tidings.partition.words.due import Rules
-    from tidings.spark.request import StreamRequest  # here: it brings Spark
-    from tidings.spark.run_stream import run_stream
     from tidings.store import Retention
+    from tidings.stream.app import run_stream
+    from tidings.stream.options import StreamRequest  # here: it brings Spark
 
     live = None
     if correlate:
@@ -234,7 +234,7 @@ def _lateness_us(lateness: str | None, settings: Settings) -> int:
 
 
 def _tracked(words: list[str] | None) -> tuple[str, ...]:
-    from tidings.correlate.parse import TagNumbers
+    from tidings.correlate.tag_parser import TagNumbers
 
     TagNumbers(words or ())  # refuses what cannot be tracked
     return tuple(words or ())
@@ -247,7 +247,7 @@ def _batch(shed: Shed, latency_s: float) -> int:
 def _check_plan(
     plan: Plan, partitioner: str, matchers: int | None, placement: str, shed: Shed, every_s: float | None
 ) -> None:
-    from tidings.partition.words.wanted import WantedPlan
+    from tidings.balance.spec import WantedPlan
 
     wanted = WantedPlan.checked(partitioner, matchers, placement)
     if wanted.by_space and shed != Shed.off:

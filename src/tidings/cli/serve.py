@@ -15,17 +15,17 @@ from urllib.parse import urlsplit
 import typer
 from rich.text import Text
 
-from tidings.cli.allow import AllowOption
-from tidings.cli.pipe import say
-from tidings.cli.screen import printable, screen
-from tidings.cli.state import DEFAULT_STATE, State, StateOption, WorkOption, state_at
+from tidings.cli.console import printable, screen
+from tidings.cli.options.allow import AllowOption
+from tidings.cli.options.state import DEFAULT_STATE, State, StateOption, WorkOption, state_at
+from tidings.cli.output import say
 from tidings.errors import InputError
 
 if TYPE_CHECKING:
     from socket import socket
 
-    from tidings.outgoing.addresses import Allowed
-    from tidings.web.service import Service
+    from tidings.net.allowlist import Allowed
+    from tidings.web.context import Service
     from tidings.web.supervise import Child
 
 HELP = """Serve everything at one address: a page to type queries and see matches live, the API, and a feed for every
@@ -65,7 +65,7 @@ def serve(
     keep_days: Annotated[float, typer.Option(min=0.01, help="How long matches are kept.")] = 30.0,
 ) -> None:
     """Open, listen, run until told to end."""
-    from tidings.outgoing.addresses import Allowed
+    from tidings.net.allowlist import Allowed
 
     place, reached = state_at(state, work), Allowed.parse(allow or [])
     host, port = _address(bind)
@@ -124,10 +124,10 @@ def _make(inbox: Path) -> None:
 
 
 def _opened(stack: ExitStack, place: State, inbox: Path, address: str, reached: Allowed) -> Service:
-    from tidings.web.gather import gathered
-    from tidings.web.history import History
-    from tidings.web.pulse import Pulse
-    from tidings.web.service import Service
+    from tidings.web.context import Service
+    from tidings.web.inbox_sampler import gathered
+    from tidings.web.notifier import Pulse
+    from tidings.web.volume_estimate import History
 
     writing, reading = stack.enter_context(place.make()), stack.enter_context(place.make())
     history = History(place.folder / "history")

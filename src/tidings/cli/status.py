@@ -13,21 +13,21 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tidings.cli import status_hooks
-from tidings.cli.pipe import closable, emit, one_line, safe_json
-from tidings.cli.screen import screen
-from tidings.cli.state import DEFAULT_STATE, State, StateOption, WorkOption, state_at
-from tidings.cli.status_hooks import Hooks
+from tidings.cli import status_webhooks
+from tidings.cli.console import screen
+from tidings.cli.options.state import DEFAULT_STATE, State, StateOption, WorkOption, state_at
+from tidings.cli.output import closable, emit, one_line, safe_json
+from tidings.cli.status_correlations import correlating
 from tidings.cli.status_plan import adjusting, planned, shedding
-from tidings.cli.status_tags import correlating
-from tidings.watch.correlations import FOLDER, CorrelationFigures, load_correlations
-from tidings.watch.figures import StreamFigures, load_figures
-from tidings.watch.health import Condition, Health, bookkeeping_share, health
-from tidings.watch.load import MatcherLoad, imbalance
+from tidings.cli.status_webhooks import Hooks
+from tidings.matching.load import MatcherLoad, imbalance
+from tidings.stream.metrics.correlations import FOLDER, CorrelationFigures, load_correlations
+from tidings.stream.metrics.health import Condition, Health, bookkeeping_share, health
+from tidings.stream.metrics.snapshot import StreamFigures, load_figures
 
 if TYPE_CHECKING:
     from tidings.store import ShedCounts
-    from tidings.store.records import Batch, Rejected, Sizes
+    from tidings.store.rows import Batch, Rejected, Sizes
 
 HELP = """Show how the stream is doing: whether it runs, rates, lag, batches, index, matchers, webhooks, rejected rows,
 disk use.
@@ -93,7 +93,7 @@ def look(place: State) -> Status:
             disk,
             shutil.disk_usage(place.folder).free if place.folder.is_dir() else None,
             store.withheld(),
-            status_hooks.look(store),
+            status_webhooks.look(store),
             load_correlations(place.folder / FOLDER),
         )
 
@@ -116,7 +116,7 @@ def as_dict(told: Status) -> dict[str, Any]:
             "matchers": {str(matcher): count for matcher, count in sorted(told.shed.matchers.items())},
             "owners": dict(told.shed.owners),
         },
-        "webhooks": status_hooks.as_dict(told.hooks),
+        "webhooks": status_webhooks.as_dict(told.hooks),
         "correlations": None if told.correlations is None else asdict(told.correlations),
         "disk_bytes": told.disk_bytes,
         "disk_free_bytes": told.free_bytes,
@@ -130,7 +130,7 @@ def as_table(told: Status) -> RenderableType:
     grid.add_column(overflow="fold")
     for name, value in [*_stream(told), *_stored(told)]:
         grid.add_row(name, value if isinstance(value, Text) else Text(value))
-    troubled = _table("webhooks in trouble", status_hooks.TROUBLED, status_hooks.rows(told.hooks), justify="left")
+    troubled = _table("webhooks in trouble", status_webhooks.TROUBLED, status_webhooks.rows(told.hooks), justify="left")
     tables = [_batches(told.batches), _matchers(told.figures), troubled, _rejected(told.rejected)]
     return Group(grid, *(table for table in tables if table is not None))
 
@@ -177,7 +177,7 @@ def _stored(told: Status) -> Iterable[tuple[str, Text | str]]:
     yield "stored", f"{sizes.subscriptions:,} subscriptions, {sizes.matches:,} matches of {sizes.posts:,} posts"
     if sizes.rejected:
         yield "", Text(f"{sizes.rejected:,} rejected rows", "yellow")
-    yield from status_hooks.lines(told.hooks)
+    yield from status_webhooks.lines(told.hooks)
     used = ", ".join(f"{what} {_size(size)}" for what, size in told.disk_bytes.items())
     yield "disk", used + ("" if told.free_bytes is None else f"; {_size(told.free_bytes)} free")
 

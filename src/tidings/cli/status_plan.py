@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from tidings.cli.pipe import one_line
-from tidings.watch.figures import StreamFigures
+from tidings.cli.output import one_line
+from tidings.stream.metrics.snapshot import StreamFigures
 
 if TYPE_CHECKING:
     from tidings.store import ShedCounts

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidings.cli.pipe import check_utf8, safe_json, say
+from tidings.cli.console import show_error
+from tidings.cli.options.region import numbers_of, told_region, typed_region
+from tidings.cli.options.state import DEFAULT_STATE, State, StateOption, WorkOption, state_at
+from tidings.cli.output import check_utf8, safe_json, say
 from tidings.cli.progress import Progress
-from tidings.cli.region import numbers_of, told_region, typed_region
-from tidings.cli.screen import show_error
-from tidings.cli.state import DEFAULT_STATE, State, StateOption, WorkOption, state_at
 from tidings.errors import InputError, QueryError
 
 if TYPE_CHECKING:
-    from tidings.model import RejectedSubscription, SubscriptionFile
-    from tidings.query.normal import Polygons, Region
+    from tidings.query.dnf import Polygons, Region
+    from tidings.schemas import RejectedSubscription, SubscriptionFile
     from tidings.store import NewSubscription
 
 _FILE = (
@@ -107,7 +107,7 @@ def _subscribe_one(query: str, owner: str, region: Region | Polygons | None, pla
 
 def _subscribe_file(file: Path, owner: str, place: State, as_json: bool) -> None:
     """All good rows in one transaction; the others are told with line and reason."""
-    from tidings.receive.subscriptions import read_subscriptions
+    from tidings.ingest.subscription_files import read_subscriptions
 
     if not file.exists():
         raise InputError(f"{file}: there is no such file.")
@@ -128,8 +128,8 @@ def _checked(
     read: SubscriptionFile, owner: str, progress: Progress
 ) -> tuple[list[NewSubscription], list[RejectedSubscription]]:
     """The rows whose query and region are accepted, and the others; how far it is is told now and then."""
-    from tidings.index.refuse import refused
-    from tidings.model import RejectedSubscription
+    from tidings.index.validate import refused
+    from tidings.schemas import RejectedSubscription
 
     reasons = {one.row: one.reason for one in refused(read.table, _told(len(read.table), progress))}
     good, rejected = [], list(read.rejected)
@@ -160,7 +160,7 @@ def _rows(read: SubscriptionFile) -> Iterator[dict[str, Any]]:
 
 
 def _accepted(query: str, owner: str, sides: list[float] | None) -> NewSubscription:
-    from tidings.query.region import region
+    from tidings.query.geo.region import region
     from tidings.store import NewSubscription
 
     if sides is None or len(sides) != 4:

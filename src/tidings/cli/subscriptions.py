@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.cells import cell_len
 
-from tidings.cli.pipe import check_utf8, closable, one_line, safe_json, say
-from tidings.cli.region import shown_region, told_region
-from tidings.cli.state import DEFAULT_STATE, StateOption, WorkOption, state_at
+from tidings.cli.options.region import shown_region, told_region
+from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkOption, state_at
+from tidings.cli.output import check_utf8, closable, one_line, safe_json, say
 
 if TYPE_CHECKING:
     from tidings.store import Subscription

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from tidings.cli.screen import printable
+from tidings.cli.console import printable
 
 if TYPE_CHECKING:
-    from tidings.model import RejectedSubscription
-    from tidings.spark.run import Outcome
+    from tidings.batch.match_files import Outcome
+    from tidings.schemas import RejectedSubscription
 
 _DETAIL = re.compile(r"\s*\([^()]*\)\.?$")
 _ID = re.compile(r"^the id .* was used before;", re.DOTALL)

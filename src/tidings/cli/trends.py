@@ -10,15 +10,15 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from tidings.cli.screen import printable, screen
-from tidings.cli.state import WorkOption, state_at
+from tidings.cli.console import printable, screen
+from tidings.cli.options.state import WorkOption, state_at
 from tidings.cli.times import moment, since
 from tidings.errors import InputError
-from tidings.watch.correlations import FOLDER
+from tidings.stream.metrics.correlations import FOLDER
 
 if TYPE_CHECKING:
+    from tidings.batch.trend_samples import StoryPost
     from tidings.correlate.trends import Emerging, Story
-    from tidings.spark.story_posts import StoryPost
 
 HELP = """Show emerging stories: sets of tags that suddenly go together more than their past led to expect.
 
@@ -102,11 +102,11 @@ def trends(
 
 def _posts(posts: str, stories: list[Story], quiet: bool) -> list[list[StoryPost]]:
     from tidings.cli.progress import Progress
-    from tidings.receive.post_files import find_posts
+    from tidings.ingest.post_files import find_posts
 
     found = find_posts(posts, needs=("text", "tags"))
     with Progress(quiet=quiet) as progress:
-        from tidings.spark.story_posts import story_posts  # here: it brings Spark
+        from tidings.batch.trend_samples import story_posts  # here: it brings Spark
 
         return story_posts(found, stories, 3, progress.note)
 

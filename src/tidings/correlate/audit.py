@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidings.correlate.calculator import Calculator
-from tidings.correlate.disseminator import Notifications
 from tidings.correlate.posts import TaggedPosts
 from tidings.correlate.settings import Settings
+from tidings.correlate.tag_router import Notifications
 from tidings.correlate.tracker import Reports, set_numbers
 
 SEEN_MORE_THAN = 3  # the paper's audit looks at these tag sets only: rarer ones may be typing errors

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidings.correlate.disseminator import Notifications
-from tidings.csr import take_rows
-from tidings.partition.tags.subsets import Counted, Subsets
+from tidings.correlate.partition.subset_counts import Counted, Subsets
+from tidings.correlate.tag_router import Notifications
+from tidings.ragged import take_rows
 
 _FEW_SETS = 1 << 16  # as many may be left over from the past before counting starts anew
 

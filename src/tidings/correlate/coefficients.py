@@ -13,9 +13,9 @@ import pyarrow.dataset
 import pyarrow.json
 from numpy.typing import NDArray
 
+from tidings.correlate.partition.tagset_trie import Nodes
 from tidings.errors import InputError
-from tidings.model import COEFFICIENT_FIELDS
-from tidings.partition.tags.nodes import Nodes
+from tidings.schemas import COEFFICIENT_FIELDS
 
 _STAMP = pa.timestamp("us", "UTC")
 

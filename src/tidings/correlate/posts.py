@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tidings.csr import take_rows
-from tidings.partition.tags.sets import TagSets
+from tidings.correlate.partition.tagsets import TagSets
+from tidings.ragged import take_rows
 
 
 @dataclass(frozen=True, slots=True)

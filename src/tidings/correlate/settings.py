@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tidings.correlate.partition.plan import checked_partitions
+from tidings.correlate.partition.registry import DEFAULT, checked_algorithm
 from tidings.errors import InputError
-from tidings.partition.tags.learn import DEFAULT, checked_algorithm
-from tidings.partition.tags.plan import checked_partitions
 
 _UNITS_US = {"ms": 1_000, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86_400 * 10**6, "w": 604_800 * 10**6}
 _NAMES = {

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tidings.csr import take_rows
-from tidings.partition.tags.nodes import Nodes
-from tidings.partition.tags.subsets import Counted
+from tidings.correlate.partition.subset_counts import Counted
+from tidings.correlate.partition.tagset_trie import Nodes
+from tidings.ragged import take_rows
 
 
 @dataclass(frozen=True, slots=True)

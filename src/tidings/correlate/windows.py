@@ -13,11 +13,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidings.correlate import blob
-from tidings.correlate.pages import Page
+from tidings.correlate import wire
 from tidings.correlate.settings import Settings
+from tidings.correlate.state_pages import Page
+from tidings.correlate.tag_vocabulary import Vocabulary
 from tidings.correlate.tracker import Reports, tracked
-from tidings.correlate.vocabulary import Vocabulary
 from tidings.errors import InputError
 
 _SETTINGS = "settings.json"
@@ -42,7 +42,7 @@ class Windows:
         last = int(found.ends.max())
         name = f"windows-{batch:010d}-{last}.parquet"
         self.folder.mkdir(parents=True, exist_ok=True)
-        spelt = blob.spelt(found, names, self.settings.slide_us, self.settings.panes)
+        spelt = wire.spelt(found, names, self.settings.slide_us, self.settings.panes)
         pq.write_table(pa.Table.from_batches([spelt]), self.folder / f".{name}")
         os.replace(self.folder / f".{name}", self.folder / name)
         self._retain(last - self.kept)
@@ -78,7 +78,7 @@ def track(pages: Iterable[Page]) -> tuple[Reports, pa.Array]:
     """The tracker's choice among the reports of all calculators, and the names of the tags."""
     vocabulary, parts = Vocabulary(), []
     for page in pages:
-        one = blob.unpack_reports(blob.buffer(page.blob))
+        one = wire.unpack_reports(wire.buffer(page.blob))
         counted = one.counted
         tags = vocabulary.rows(page.names, counted.tags, counted.starts)
         parts.append(

@@ -12,13 +12,13 @@ import aiohttp
 
 from tidings.crawl import decide
 from tidings.crawl.article import NotAFeed
-from tidings.crawl.child import Parser
 from tidings.crawl.decide import Asked, Outcome
 from tidings.crawl.fetch import Fetched, FetchFailed, Limits, fetch
-from tidings.crawl.polite import Gate, Politeness
+from tidings.crawl.parser_process import Parser
+from tidings.crawl.rate_limit import Gate, Politeness
 from tidings.crawl.schedule import Pace
-from tidings.outgoing.addresses import PUBLIC_ONLY, Allowed
-from tidings.outgoing.guard import USER_AGENT, guarded_session
+from tidings.net.allowlist import PUBLIC_ONLY, Allowed
+from tidings.net.ssrf_guard import USER_AGENT, guarded_session
 
 _AT_ONCE = 200
 

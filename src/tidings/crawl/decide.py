@@ -18,9 +18,9 @@ from tidings.crawl.article import Article, Document
 from tidings.crawl.fetch import Fetched
 from tidings.crawl.identity import KnownArticle, NewArticle, news, packed
 from tidings.crawl.schedule import Pace, Rhythm, backoff_s, first_seen, freshness_s, interval_s, observed, spread
-from tidings.outgoing.retry_after import wait_s
-from tidings.receive.sanitise import clean_text
+from tidings.net.retry_after import wait_s
 from tidings.store.feeds import Visited
+from tidings.text.sanitize import clean_text
 
 _GONE, _BUSY = 410, {429, 503}
 _MAX_HEADER = 1_000  # longer marks of a version are not worth being sent back

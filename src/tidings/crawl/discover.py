@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from html.parser import HTMLParser
 
-from tidings.crawl.raw import web_link
+from tidings.crawl.normalize import web_link
 
 _TYPES = {"application/rss+xml", "application/atom+xml", "application/feed+json", "application/rdf+xml"}
 _MAYBE = {"application/json", "application/xml", "text/xml"}  # only where the link says that it is a feed

@@ -15,10 +15,10 @@ from urllib.parse import urljoin
 import aiohttp
 from yarl import URL
 
-from tidings.crawl.polite import Gate
+from tidings.crawl.rate_limit import Gate
 from tidings.errors import InputError
-from tidings.outgoing.guard import refusal
-from tidings.outgoing.urls import checked_url
+from tidings.net.ssrf_guard import refusal
+from tidings.net.urls import checked_url
 
 ACCEPT = "application/atom+xml, application/rss+xml, application/feed+json, application/rdf+xml, text/xml, */*;q=0.5"
 _MOVED, _MOVED_FOR_GOOD = {301, 302, 303, 307, 308}, {301, 308}

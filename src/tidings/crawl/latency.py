@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidings.errors import InputError
-from tidings.outgoing.addresses import PUBLIC_ONLY, Allowed
-from tidings.outgoing.guard import GuardedResolver
-from tidings.outgoing.urls import host_of
+from tidings.net.allowlist import PUBLIC_ONLY, Allowed
+from tidings.net.ssrf_guard import GuardedResolver
+from tidings.net.urls import host_of
 
 COLUMNS = ("site", "host", "ms")
 ATTEMPTS, TIMEOUT_S, AT_ONCE = 3, 3.0, 100

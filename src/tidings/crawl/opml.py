@@ -10,7 +10,7 @@ from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
 from tidings.errors import InputError
-from tidings.receive.sanitise import clean_text
+from tidings.text.sanitize import clean_text
 
 MAX_BYTES = 20_000_000
 

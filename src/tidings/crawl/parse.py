@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from email.message import Message
 
-from tidings.crawl import json_feed, lenient, well_formed
+from tidings.crawl import parse_json_feed, parse_lenient, parse_xml
 from tidings.crawl.article import Document, NotAFeed
 from tidings.crawl.discover import feeds_of
 
@@ -21,12 +21,12 @@ def parse(document: bytes, content_type: str, url: str) -> Document:
     if not body:
         raise NotAFeed("the document is empty")
     if body[:1] in (b"{", b"["):
-        return json_feed.read(body, url)
+        return parse_json_feed.read(body, url)
     head = body[:_LOOKED_AT]
     if _PAGE.search(head) and not _FEED.search(head):
         feeds = feeds_of(body, url)
         raise NotAFeed("it is a page; its feed is elsewhere" if feeds else "it is a page that points to no feed", feeds)
-    return well_formed.read(body, charset_of(content_type), url) or lenient.read(body, content_type, url)
+    return parse_xml.read(body, charset_of(content_type), url) or parse_lenient.read(body, content_type, url)
 
 
 def charset_of(content_type: str) -> str:

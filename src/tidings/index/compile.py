@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidings.index.conjunctions import Conjunctions
-from tidings.index.plain import Plain, read_plain
-from tidings.index.program import ProgramWriter
-from tidings.index.shape import areas, distinct_regions
-from tidings.query.normal import Conjunction, Place, Query
-from tidings.query.rows import Refused, parse_rows
-from tidings.receive.vocabulary import Interner, LayeredVocabulary, PackedTerms
+from tidings.index.bulk_parse import Plain, read_plain
+from tidings.query.conjunctions import Conjunctions
+from tidings.query.dnf import Conjunction, Place, Query
+from tidings.query.geo.geometry import areas, distinct_regions
+from tidings.query.residual import ProgramWriter
+from tidings.query.table import Refused, parse_rows
+from tidings.text.vocabulary import Interner, LayeredVocabulary, PackedTerms
 
 
 @dataclass(frozen=True, slots=True)

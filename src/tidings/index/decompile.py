@@ -6,12 +6,12 @@ import numpy as np
 from numba import types, uint32, uint64
 from numpy.typing import NDArray
 
-from tidings.csr import take_rows
-from tidings.index.conjunctions import Conjunctions
 from tidings.index.layout import INLINE_TERMS, TERM_MASK
-from tidings.index.program import BaseProgram
 from tidings.index.segment import Segment
 from tidings.jit import kernel, read, write
+from tidings.query.conjunctions import Conjunctions
+from tidings.query.residual import BaseProgram
+from tidings.ragged import take_rows
 
 _ONE = np.uint64(1)
 _NO_PROGRAM = BaseProgram((), (), ())

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidings.disk import sync
+from tidings.atomic_io import sync
 from tidings.errors import IndexDamaged
 
 _CHUNK_BYTES = 1 << 22

@@ -11,12 +11,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidings.index import layout
-from tidings.index.cell_lists import build_lists
-from tidings.index.conjunctions import Conjunctions
 from tidings.index.grid import finest_cells
-from tidings.index.ids import id_order
-from tidings.index.program import write_programs
-from tidings.index.shape import boxes_of
+from tidings.index.id_lookup import id_order
+from tidings.index.spatial_postings import build_lists
+from tidings.query.conjunctions import Conjunctions
+from tidings.query.geo.geometry import boxes_of
+from tidings.query.residual import write_programs
 
 Words = NDArray[np.uint32]
 

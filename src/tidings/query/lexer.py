@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tidings.errors import QueryError
-from tidings.receive import characters as c
+from tidings.text import char_classes as c
 
 QUOTES = '"\u201c\u201d\u201e'  # straight, and the curly ones that phones and word processors put in its place
 _GAPS = r"\s\x00-\x1f\x7f-\x9f\u200b"  # white space, control characters, the zero-width space

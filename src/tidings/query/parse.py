@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 from tidings.config import QUERY_LIMITS, QueryLimits
 from tidings.errors import QueryError
-from tidings.query.expand import normal_form
-from tidings.query.leaves import read_phrase, read_word
+from tidings.query.ast import Leaf, Not, Tree, all_of, any_of
+from tidings.query.dnf import Ignored, Place, Query
+from tidings.query.geo.region import checked
+from tidings.query.geo.region import region as region
 from tidings.query.lexer import Kind, symbols
-from tidings.query.normal import Ignored, Place, Query
-from tidings.query.region import checked
-from tidings.query.region import region as region
-from tidings.query.tree import Leaf, Not, Tree, all_of, any_of
-from tidings.receive.characters import FIELD_BREAK
+from tidings.query.literals import read_phrase, read_word
+from tidings.query.to_dnf import normal_form
+from tidings.text.char_classes import FIELD_BREAK
 
 _ENDS = (Kind.END, Kind.CLOSE, Kind.OR)  # what no factor starts with
 

@@ -13,16 +13,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidings.model import RejectedSubscription
-from tidings.partition.words.learn import DEFAULT
-from tidings.partition.words.wanted import QUICK_SAMPLE, WantedPlan
-from tidings.receive.subscriptions import from_table
-from tidings.spark import posts as receive
-from tidings.spark.job import match_posts
-from tidings.spark.plan import plan_index
+from tidings.balance.spec import QUICK_SAMPLE, WantedPlan
+from tidings.balance.word_registry import DEFAULT
+from tidings.ingest.subscription_files import from_table
+from tidings.schemas import RejectedSubscription
+from tidings.spark import post_columns as receive
+from tidings.spark.execution_mode import plan_index
+from tidings.spark.index_shipping import ship
+from tidings.spark.pipeline import match_posts
 from tidings.spark.sample import first_posts
 from tidings.spark.session import cores_of
-from tidings.spark.ship import ship
 
 
 @dataclass(frozen=True, slots=True)

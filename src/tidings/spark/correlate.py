@@ -18,22 +18,22 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidings.correlate import blob
+from tidings.correlate import wire
 from tidings.correlate.audit import Audit, audit, centralised
-from tidings.correlate.dissemination import Dissemination, MakePlan, in_this_process
-from tidings.correlate.late import Arrivals
+from tidings.correlate.partition.plan import TagPlan
+from tidings.correlate.partition.registry import merge
+from tidings.correlate.partition.tagsets import TagSets
 from tidings.correlate.posts import TaggedPosts
 from tidings.correlate.settings import Settings
-from tidings.correlate.stretches import Stretch, stretches
+from tidings.correlate.tag_routing_pipeline import Dissemination, MakePlan, in_this_process
+from tidings.correlate.tag_vocabulary import Vocabulary
+from tidings.correlate.time_slices import Stretch, stretches
 from tidings.correlate.tracker import Reports, tracked
-from tidings.correlate.vocabulary import Vocabulary
+from tidings.correlate.watermark import Arrivals
 from tidings.errors import InputError
-from tidings.model import CORRUPT
-from tidings.partition.tags.learn import merge
-from tidings.partition.tags.plan import TagPlan
-from tidings.partition.tags.sets import TagSets
+from tidings.schemas import CORRUPT
 from tidings.spark import correlate_stages as stages
-from tidings.spark.posts import tag_list
+from tidings.spark.post_columns import tag_list
 
 _PARTED = pa.schema([("partitioner", pa.int32()), ("blob", pa.binary())])
 _A_STRETCH = 250_000  # notifications: a tenth of a second for calculators, several times what such a job costs
@@ -69,7 +69,7 @@ class Correlation:
         names = self.tagged.vocabulary.column()
         for first in range(0, max(1, len(self.reports)), _ROWS_OUT):
             rows = np.arange(first, min(first + _ROWS_OUT, len(self.reports)))
-            yield blob.spelt(self.reports.take(rows), names, self.settings.slide_us, self.settings.panes)
+            yield wire.spelt(self.reports.take(rows), names, self.settings.slide_us, self.settings.panes)
 
     def audited(self) -> Audit:
         """Compare with one calculator that sees everything."""
@@ -108,9 +108,9 @@ def _tracked(context: SparkContext, stretch: Stretch, settings: Settings) -> Rep
     shares: list[list[stages.Told]] = [[] for _ in range(tasks)]
     for one in sorted(stretch.told, key=attrgetter("calculator")):  # stable: what one is told stays in its order
         share = shares[one.calculator * tasks // settings.partitions]
-        share.append((one.calculator, one.plan, blob.pack_told(one)))
+        share.append((one.calculator, one.plan, wire.pack_told(one)))
     reported = context.parallelize(shares, tasks).map(stages.calculate(settings, stretch.until)).collect()
-    return tracked(Reports.together([blob.unpack_reports(blob.buffer(one)) for one in reported]))
+    return tracked(Reports.together([wire.unpack_reports(wire.buffer(one)) for one in reported]))
 
 
 def read_tagged(posts: DataFrame, tracked_words: tuple[str, ...], lateness_us: int | None) -> Tagged:
@@ -118,7 +118,7 @@ def read_tagged(posts: DataFrame, tracked_words: tuple[str, ...], lateness_us: i
     parsed = with_times(posts).mapInArrow(stages.parse(tracked_words), stages.PARSED).toArrow().sort_by("batch")
     vocabulary, arrivals, parts = Vocabulary(), Arrivals(lateness_us), []
     for names, packed in zip(parsed["names"], parsed["blob"], strict=True):
-        found = blob.unpack_posts(names.as_py(), packed.as_buffer())
+        found = wire.unpack_posts(names.as_py(), packed.as_buffer())
         parts.append(arrivals.on_time(vocabulary.numbered(found)))
     counts = {name: sum(parsed[name].to_pylist()) for name in ("rows", "unreadable", "untimed", "capped")}
     whole = TaggedPosts.together(parts).in_order()
@@ -172,13 +172,13 @@ def on_spark(spark: SparkSession, settings: Settings) -> MakePlan:
     def make(sample: TagSets, partitions: int) -> TagPlan:
         if len(sample) < _WORTH_TASKS:
             return here(sample, partitions)
-        shares = [blob.pack_sets(share).to_pybytes() for share in sample.shares(settings.partitioners)]
+        shares = [wire.pack_sets(share).to_pybytes() for share in sample.shares(settings.partitioners)]
         rows = pa.table([pa.array(range(len(shares)), pa.int32()), pa.array(shares, pa.binary())], schema=_PARTED)
         placed = spark.createDataFrame(rows).repartitionById(settings.partitioners, "partitioner")
         stage = stages.partition_share(partitions, settings.algorithm, settings.seed)
         pieces = placed.mapInArrow(stage, stages.PIECES).toArrow().sort_by("partitioner")["blob"]
         return merge(
-            [blob.unpack_sets(one.as_buffer()) for one in pieces], partitions, settings.algorithm, settings.seed
+            [wire.unpack_sets(one.as_buffer()) for one in pieces], partitions, settings.algorithm, settings.seed
         )
 
     return make

@@ -23,11 +23,11 @@ from pyspark.sql.streaming.stateful_processor import (
     ValueState,
 )
 
-from tidings.correlate import blob
-from tidings.correlate.live import LiveDissemination, Told
-from tidings.correlate.live_calculator import LiveCalculator
-from tidings.correlate.pages import Page, Place
+from tidings.correlate import wire
 from tidings.correlate.settings import LiveSettings, Settings
+from tidings.correlate.state_pages import Page, Place
+from tidings.correlate.streaming_calculator import LiveCalculator
+from tidings.correlate.streaming_router import LiveDissemination, Told
 from tidings.spark import correlate_stages as stages
 from tidings.spark.correlate import with_times
 
@@ -132,7 +132,7 @@ class Disseminate(_Remembering):
         live = LiveDissemination(self._settings, self._lateness_us, *shelves, self.before())
         live.count(**{name: int(batch[name].sum()) for name in _COUNTED})
         pages = zip(batch["names"], batch["blob"], strict=True)
-        arrived = [blob.unpack_posts(bytes(names), blob.buffer(bytes(packed))) for names, packed in pages]
+        arrived = [wire.unpack_posts(bytes(names), wire.buffer(bytes(packed))) for names, packed in pages]
         part = -1
         for part, told in enumerate(live.take(arrived, int(batch["clock"].max()))):
             yield _told_row(told.calculator, part, told.plan, live.until, told.page)

@@ -7,12 +7,12 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from tidings.correlate import blob
-from tidings.correlate.parse import Parser
-from tidings.correlate.run import calculated
+from tidings.correlate import wire
+from tidings.correlate.partition.registry import partition
+from tidings.correlate.reference_topology import calculated
 from tidings.correlate.settings import Settings
-from tidings.partition.tags.learn import partition
-from tidings.spark.blobs import Batches, Stage, each, first_batch_number, labelled
+from tidings.correlate.tag_parser import Parser
+from tidings.spark.arrow_blobs import Batches, Stage, each, first_batch_number, labelled
 
 PARSED = (
     "batch bigint, rows bigint, unreadable bigint, untimed bigint, tagged bigint, capped bigint, names binary, "
@@ -29,7 +29,7 @@ def parse(tracked_words: tuple[str, ...]) -> Stage:
         parser = _parser(tracked_words)
         for number, batch in enumerate(batches, first_batch_number()):
             parsed = parser.parse(batch)
-            names, packed = blob.pack_posts(parsed)
+            names, packed = wire.pack_posts(parsed)
             unreadable = int(batch.column("unreadable").to_numpy(zero_copy_only=False).sum())
             untimed = batch.column("time").null_count - unreadable
             counts = [number, batch.num_rows, unreadable, untimed, len(parsed.posts), parsed.capped]
@@ -51,8 +51,8 @@ def partition_share(partitions: int, algorithm: str, seed: int) -> Stage:
 
     def stage(batches: Batches) -> Batches:
         for partitioner, share in each(batches):
-            pieces = partition(blob.unpack_sets(share), partitions, algorithm, seed)
-            yield labelled([blob.pack_sets(pieces)], partitioner=pa.array([partitioner], pa.int32()))
+            pieces = partition(wire.unpack_sets(share), partitions, algorithm, seed)
+            yield labelled([wire.pack_sets(pieces)], partitioner=pa.array([partitioner], pa.int32()))
 
     return stage
 
@@ -61,8 +61,8 @@ def calculate(settings: Settings, until: int | None) -> Callable[[list[Told]], b
     """what some calculators are told, in order → their reports of windows that end by slide `until`."""
 
     def stage(share: list[Told]) -> bytes:
-        told = (blob.unpack_told(calculator, plan, packed) for calculator, plan, packed in share)
-        packed: bytes = blob.pack_reports(calculated(told, settings, until)).to_pybytes()
+        told = (wire.unpack_told(calculator, plan, packed) for calculator, plan, packed in share)
+        packed: bytes = wire.pack_reports(calculated(told, settings, until)).to_pybytes()
         return packed
 
     return stage

@@ -13,10 +13,10 @@ import os
 from pyspark import daemon, worker
 
 from tidings.jit import warm
-from tidings.receive.characters import class_table
-from tidings.receive.clean import stemmer, stop_words
 from tidings.spark import stages
 from tidings.spark.session import NICENESS
+from tidings.text.char_classes import class_table
+from tidings.text.reference_analyzer import stemmer, stop_words
 
 _WORKERS_NEED = (worker, stages)  # imported once here, not in every one of them
 

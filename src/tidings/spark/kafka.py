@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidings.errors import InputError
-from tidings.model import CORRUPT, MATCH_FIELDS, POST_FIELDS
-from tidings.spark.read import tags_of_json
+from tidings.schemas import CORRUPT, MATCH_FIELDS, POST_FIELDS
+from tidings.spark.post_reader import tags_of_json
 
 SCHEME = "kafka://"
 SCALA = "2.13"  # what every pyspark 4 is built with

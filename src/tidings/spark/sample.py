@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from tidings.balance.spatial_fit import Located
 from tidings.errors import InputError
-from tidings.partition.space.wanted import Located
-from tidings.receive.compose import positions, searchable
-from tidings.spark import posts as receive
+from tidings.spark import post_columns as receive
+from tidings.text.searchable import positions, searchable
 
 _SEARCHED = ("text", "title", "tags", "lat", "lon")
 _MORE = 1.05  # a random sample of a given share is sometimes a bit too small

@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidings.merge.once import Merger
-from tidings.receive.compose import searchable
-from tidings.route.blob import pack, unpack
-from tidings.route.noted import Noted
-from tidings.spark.blobs import Batches, Stage, each, first_batch_number, labelled
-from tidings.spark.kept_files import WRITTEN, file_of_task
-from tidings.spark.routing import Routing
-from tidings.spark.worker import IndexRef, OpenIndex, open_index
+from tidings.matching.dedup import Merger
+from tidings.routing.stats import Noted
+from tidings.routing.wire import pack, unpack
+from tidings.spark.arrow_blobs import Batches, Stage, each, first_batch_number, labelled
+from tidings.spark.routing_metrics import Routing
+from tidings.spark.spill_file import WRITTEN, file_of_task
+from tidings.spark.worker_state import IndexRef, OpenIndex, open_index
+from tidings.text.searchable import searchable
 
 ROUTED = "matcher int, batch bigint, sent int, blob binary"  # the posts of one batch for one matcher
 HITS = "batch bigint, sent int, blob binary"  # what one matcher found in one batch

@@ -2,9 +2,9 @@
 
 from tidings.store.commit import Found
 from tidings.store.feeds import DueFeed, Feed, Visited
-from tidings.store.records import NewSubscription, Pin, Retention, Stored, StoredMatch, Subscription
+from tidings.store.rows import NewSubscription, Pin, Retention, Stored, StoredMatch, Subscription
+from tidings.store.shed_totals import ShedCounts
 from tidings.store.store import Store, open_store
-from tidings.store.withheld import ShedCounts
 
 __all__ = [
     "DueFeed",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tidings.errors import InputError, QuotaExceeded, UnknownOwner
 from tidings.store import subscriptions
 from tidings.store.database import Database, Row
-from tidings.store.records import DAY_S, NewSubscription, Region
+from tidings.store.rows import DAY_S, NewSubscription, Region
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _TOKEN_PREFIX = "tidings_"  # so that who finds one in a file, or scans for them, knows what it is

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidings.errors import InputError
-from tidings.receive.sanitise import clean_text
-from tidings.receive.sanitise_columns import clean_links, clean_texts
+from tidings.text.sanitize import clean_text
+from tidings.text.sanitize_columns import clean_links, clean_texts
 
 TEXT_ID, WHOLE_ID = 0, 1
 MAX_ID_BYTES = 1_024  # PostgreSQL indexes no more than 2,700

@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from tidings.errors import StoreError
-from tidings.store import withheld
+from tidings.store import shed_totals
 from tidings.store.columns import MAX_REJECTED_A_BATCH, numbered, rejected_columns
 from tidings.store.database import Database, Whole
-from tidings.store.distinct import Hits, distinct, once, runs, sorted_once
-from tidings.store.records import Stored
+from tidings.store.dedup import Hits, distinct, once, runs, sorted_once
+from tidings.store.rows import Stored
 from tidings.store.schema import ERA_BITS
-from tidings.store.withheld import ShedCounts
+from tidings.store.shed_totals import ShedCounts
 
 _MOMENT_S = 60.0
 _MANY = 1 << (ERA_BITS - 2)  # so there are four times as many eras at most, through which who reads must go
@@ -81,7 +81,7 @@ def commit(
         stored = Stored(0, 0, 0, 0)
         for part in parts:
             stored = _store_part(db, key, part, stored, Stamp(found[0][1], key[1], now))
-        withheld.add(db, shed)
+        shed_totals.add(db, shed)
         _close(db, key, stored, figures, now)
         before_commit()
     return stored

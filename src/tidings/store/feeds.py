@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 
 from tidings.errors import UnknownFeed
-from tidings.outgoing.urls import checked_url
+from tidings.net.urls import checked_url
 from tidings.store.commit import counter
 from tidings.store.database import Database
 

@@ -16,9 +16,9 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tidings.errors import StoreBusy, StoreDamaged, StoreError, StoreFull
 from tidings.store.database import Given, Held, Row, Whole
-from tidings.store.hold import busy, myself
+from tidings.store.lease import busy, myself
+from tidings.store.pgcopy import WholesDumper, copied
 from tidings.store.schema import is_current, migrate
-from tidings.store.wire import WholesDumper, copied
 
 WORDS = {"key": "BIGINT PRIMARY KEY", "clustered": "", "exact": ' COLLATE "C"'}
 _WRITE_LOCK = 0x71D1  # the first half of our advisory locks; the second is the schema

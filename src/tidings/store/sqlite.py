@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from tidings.errors import StoreBusy, StoreDamaged, StoreError, StoreFull
 from tidings.store.database import Given, Held, Row, Whole
-from tidings.store.hold import hold_file
+from tidings.store.lease import hold_file
 from tidings.store.schema import is_current, migrate
 
 FILE = "tidings.sqlite"

@@ -10,13 +10,13 @@ from types import TracebackType
 
 import pyarrow as pa
 
-from tidings.store import commit, feeds, read, retain, subscriptions, withheld
+from tidings.store import commit, feeds, queries, retention, shed_totals, subscriptions
 from tidings.store.accounts import Accounts
-from tidings.store.addresses import Addresses
 from tidings.store.commit import Found
 from tidings.store.database import Database
+from tidings.store.feed_urls import Addresses
 from tidings.store.feeds import DueFeed, Feed, OutboxRow, Visited
-from tidings.store.records import (
+from tidings.store.rows import (
     Batch,
     Change,
     Changed,
@@ -31,9 +31,9 @@ from tidings.store.records import (
     StoredMatch,
     Subscription,
 )
+from tidings.store.shed_totals import ShedCounts
 from tidings.store.webhook_queue import WebhookQueue
 from tidings.store.webhooks import Webhooks
-from tidings.store.withheld import ShedCounts
 
 _NOTHING_REJECTED = pa.table({"reason": pa.array([], pa.string())})
 
@@ -261,39 +261,39 @@ class Store:
         With `most_characters` fewer where they are long, but at least one.
         """
         subscriptions.live(self.database, subscription, owner)
-        return read.matches(self.database, subscription, since, limit, most_characters)
+        return queries.matches(self.database, subscription, since, limit, most_characters)
 
     def latest(
         self, subscription: int, limit: int = 100, owner: str | None = None, most_characters: int | None = None
     ) -> list[StoredMatch]:
         """The newest matches, the oldest of them first; with `most_characters` as `matches`."""
         subscriptions.live(self.database, subscription, owner)
-        return read.latest(self.database, subscription, limit, most_characters)
+        return queries.latest(self.database, subscription, limit, most_characters)
 
     def kept(self, subscription: int) -> int:
         """How many matches of a subscription are kept."""
-        return read.kept(self.database, subscription)
+        return queries.kept(self.database, subscription)
 
     def last_number(self) -> int:
         """Grows whenever matches are stored, so that a watcher need not look at each subscription."""
-        return read.last_number(self.database)
+        return queries.last_number(self.database)
 
     def ledger(self, stream: str | None = None, last: int = 100) -> list[Batch]:
         """The batches begun last, the oldest of them first."""
-        return read.ledger(self.database, stream, last)
+        return queries.ledger(self.database, stream, last)
 
     def rejected(self, last: int = 100) -> list[Rejected]:
         """The rows rejected last, the oldest of them first."""
-        return read.rejected(self.database, last)
+        return queries.rejected(self.database, last)
 
     def withheld(self, owners: int | None = None) -> ShedCounts:
         """All that was ever shed; of so many owners, those it was most of."""
-        return withheld.totals(self.database, owners)
+        return shed_totals.totals(self.database, owners)
 
     def sizes(self) -> Sizes:
         """Rows and bytes; quick whatever the size."""
-        return read.sizes(self.database)
+        return queries.sizes(self.database)
 
     def retain(self, keep: Retention = Retention()) -> Forgotten:
         """Forget what is beyond the bounds, in steps so short that a batch hardly waits."""
-        return retain.retain(self.database, keep, self._now())
+        return retention.retain(self.database, keep, self._now())

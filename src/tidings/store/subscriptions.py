@@ -11,7 +11,7 @@ from tidings.errors import ChangesForgotten, UnknownSubscription
 from tidings.store.columns import clean, numbered
 from tidings.store.commit import counter
 from tidings.store.database import Database, Row
-from tidings.store.records import Change, Changed, NewSubscription, Subscription
+from tidings.store.rows import Change, Changed, NewSubscription, Subscription
 
 _PAGE = 10_000
 _FLOATS = ("west", "south", "east", "north")

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidings.store import read
+from tidings.store import queries
 from tidings.store.database import Database
-from tidings.store.records import StoredMatch
+from tidings.store.rows import StoredMatch
 from tidings.store.webhooks import COLUMNS, LIVE, Attempt, Webhook, forget, log, webhook
 
 _ASLEEP = """SELECT w.id FROM webhook w WHERE w.due_at IS NULL AND w.enabled = 1 AND EXISTS (SELECT 1 FROM match m
@@ -83,10 +83,10 @@ class WebhookQueue:
 
     def wake(self) -> int:
         """Make those due that have new matches; how many. Quick where no match came since the last time."""
-        told, last = self._told(), read.last_number(self._db)
+        told, last = self._told(), queries.last_number(self._db)
         if told == last:
             return 0
-        groups = [", ".join(map(str, eras)) for eras in read.era_groups(self._db, told)]
+        groups = [", ".join(map(str, eras)) for eras in queries.era_groups(self._db, told)]
         asleep = [int(row[0]) for eras in groups for row in self._db.rows(_ASLEEP.format(eras), told)]
         given = self._db.pairs(np.array(asleep, np.int64), np.zeros(len(asleep), np.int64))
         with self._db.write():  # short: who looks takes its time, and a stream may wait to commit
@@ -103,7 +103,7 @@ class WebhookQueue:
 
     def waiting(self, hook: Webhook, limit: int, most_characters: int | None = None) -> list[StoredMatch]:
         """The matches its message holds, or (if none is fixed) so many of those it may hold."""
-        found = read.matches(self._db, hook.subscription, hook.cursor, limit, most_characters)
+        found = queries.matches(self._db, hook.subscription, hook.cursor, limit, most_characters)
         return found if hook.pending is None else [match for match in found if match.cursor <= hook.pending]
 
     def fix(self, messages: Sequence[tuple[int, int]]) -> None:
@@ -138,7 +138,7 @@ class WebhookQueue:
 
     def _due_after(self, subscription: int, cursor: int) -> float | None:
         """At once if there are more matches; else when one comes."""
-        return self._now() if read.matches(self._db, subscription, cursor, 1) else None
+        return self._now() if queries.matches(self._db, subscription, cursor, 1) else None
 
     def tidy(self) -> int:
         """Forget the hooks of subscriptions that are gone; how many."""

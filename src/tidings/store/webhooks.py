@@ -13,12 +13,12 @@ from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from tidings.errors import InputError, QuotaExceeded, UnknownWebhook
-from tidings.outgoing.urls import checked_url
+from tidings.net.urls import checked_url
 from tidings.store import subscriptions
 from tidings.store.commit import counter
 from tidings.store.database import Database, Row
-from tidings.store.read import last_number
-from tidings.store.records import DAY_S
+from tidings.store.queries import last_number
+from tidings.store.rows import DAY_S
 
 MAX_A_SUBSCRIPTION = 10
 KEPT_ATTEMPTS = 100

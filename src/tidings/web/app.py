@@ -5,13 +5,13 @@ from __future__ import annotations
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
-from tidings import __version__
-from tidings.web import feeds, live, opml, page, posts, reading, shapes, subscriptions, webhooks
-from tidings.web.edge import Edge
-from tidings.web.packing import Packed
-from tidings.web.problems import answer_problems, documented
-from tidings.web.reading import Straight
-from tidings.web.service import Here, Owner, Service
+from tidings.version import __version__
+from tidings.web import feed_routes, feeds, live, opml, posts, schemas, static_routes, subscriptions, webhooks
+from tidings.web.compression import Packed
+from tidings.web.context import Here, Owner, Service
+from tidings.web.errors import answer_problems, documented
+from tidings.web.feed_routes import Straight
+from tidings.web.limits_middleware import Edge
 
 _ABOUT = """Standing queries over a firehose of posts. Subscribe, publish, add feeds; read what matches as pages, as a
 feed, or live. All of `/api` needs a token (`Authorization: Bearer TOKEN`); `/read` needs none but the secret address.
@@ -22,9 +22,9 @@ _me = APIRouter(prefix="/api", tags=["owner"], responses=documented(401))
 
 
 @_me.get("/me")
-def me(owner: Owner, here: Here) -> shapes.Me:
+def me(owner: Owner, here: Here) -> schemas.Me:
     """Who you are, what you have and what you may have."""
-    return shapes.Me.of(here.reading.accounts.account(owner), sum(1 for _ in here.reading.feeds(owner)))
+    return schemas.Me.of(here.reading.accounts.account(owner), sum(1 for _ in here.reading.feeds(owner)))
 
 
 def application(service: Service) -> ASGIApp:
@@ -37,14 +37,14 @@ def described(service: Service) -> FastAPI:
     app = FastAPI(title="Tidings", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None)
     app.state.service = service
     rooms = (
-        reading,
+        feed_routes,
         subscriptions,
         posts,
         feeds,
         opml,
         webhooks,
         live,
-        page,
+        static_routes,
     )  # what is asked for most is looked at first
     for router in (*(room.router for room in rooms), _me):
         app.include_router(router)

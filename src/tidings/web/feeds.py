@@ -11,11 +11,11 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 from tidings.errors import QuotaExceeded
-from tidings.receive.sanitise import clean_link, clean_text
 from tidings.store.feeds import Feed
-from tidings.web import shapes
-from tidings.web.problems import documented, missing
-from tidings.web.service import Here, Owner, Service
+from tidings.text.sanitize import clean_link, clean_text
+from tidings.web import schemas
+from tidings.web.context import Here, Owner, Service
+from tidings.web.errors import documented, missing
 
 _Id = Annotated[str, Path(max_length=100, description="The id of the feed.")]
 
@@ -23,20 +23,20 @@ router = APIRouter(prefix="/api", tags=["feeds"], responses=documented(401))
 
 
 @router.post("/feeds", status_code=201, responses=documented(422, 429))
-def follow(wanted: shapes.NewFeed, owner: Owner, here: Here) -> shapes.Feed:
+def follow(wanted: schemas.NewFeed, owner: Owner, here: Here) -> schemas.Feed:
     """Follow a feed: its articles become posts. Following it again only changes what you call it."""
     number = add(here, owner, wanted.url, wanted.title)
     return next(shown(here, owner, feed) for feed in here.writing.feeds(owner) if feed.id == number)
 
 
 @router.get("/feeds")
-def feeds(owner: Owner, here: Here) -> shapes.Feeds:
+def feeds(owner: Owner, here: Here) -> schemas.Feeds:
     """The feeds you follow, and how they are."""
-    return shapes.Feeds(feeds=[shown(here, owner, feed) for feed in here.reading.feeds(owner)])
+    return schemas.Feeds(feeds=[shown(here, owner, feed) for feed in here.reading.feeds(owner)])
 
 
 @router.get("/feeds/{id}", responses=documented(404, 422))
-def feed(id: _Id, owner: Owner, here: Here) -> shapes.Feed:
+def feed(id: _Id, owner: Owner, here: Here) -> schemas.Feed:
     """How one of them is."""
     return shown(here, owner, _found(here, owner, id))
 
@@ -79,17 +79,17 @@ def _found(here: Service, owner: str, identity: str) -> Feed:
     raise missing("feed")
 
 
-def shown(here: Service, owner: str, feed: Feed) -> shapes.Feed:
+def shown(here: Service, owner: str, feed: Feed) -> schemas.Feed:
     """As its owner sees it."""
     is_known = feed.checked_at is not None and feed.checked_at >= feed.added_at
-    return shapes.Feed(
+    return schemas.Feed(
         id=here.reading.accounts.disguised(owner, feed.id),
         url=feed.url if is_known else feed.given or feed.url,  # where it moved to, it moved for others
         title=clean_text(feed.title) if is_known else "",
         site=(clean_link(feed.site) or "") if is_known else "",
         state=feed.state if is_known else "new",
         error=clean_text(feed.error) if is_known else "",
-        added_at=shapes.moment(feed.added_at),
-        checked_at=shapes.moment(feed.checked_at) if is_known and feed.checked_at is not None else None,
-        due_at=shapes.moment(feed.due_at) if is_known and feed.due_at is not None else None,
+        added_at=schemas.moment(feed.added_at),
+        checked_at=schemas.moment(feed.checked_at) if is_known and feed.checked_at is not None else None,
+        due_at=schemas.moment(feed.due_at) if is_known and feed.due_at is not None else None,
     )

@@ -14,12 +14,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
 from tidings.errors import StoreError, UnknownSubscription
-from tidings.store.records import StoredMatch
-from tidings.web import shapes
-from tidings.web.problems import Refused, documented, missing
-from tidings.web.reading import Secret
-from tidings.web.service import MOST_CHARACTERS, Here, Owner, Service
-from tidings.web.shapes import Identity
+from tidings.store.rows import StoredMatch
+from tidings.web import schemas
+from tidings.web.context import MOST_CHARACTERS, Here, Owner, Service
+from tidings.web.errors import Refused, documented, missing
+from tidings.web.feed_routes import Secret
+from tidings.web.schemas import Identity
 
 _PAGE = 100
 _PATIENCE_S = 15.0  # then it is looked whether the reader may still listen
@@ -143,4 +143,4 @@ def _after(here: Service, subscription: int, cursor: int, is_allowed: Callable[[
 
 
 def _event(match: StoredMatch) -> ServerSentEvent:
-    return ServerSentEvent(event="match", id=str(match.cursor), data=shapes.Match.of(match).model_dump_json())
+    return ServerSentEvent(event="match", id=str(match.cursor), data=schemas.Match.of(match).model_dump_json())

@@ -9,11 +9,11 @@ from fastapi.responses import Response
 
 from tidings.crawl.opml import Listed, read_opml, write_opml
 from tidings.errors import InputError, QuotaExceeded
-from tidings.outgoing.urls import checked_url
-from tidings.web import shapes
+from tidings.net.urls import checked_url
+from tidings.web import schemas
+from tidings.web.context import Here, Owner
+from tidings.web.errors import documented
 from tidings.web.feeds import Adding, shown
-from tidings.web.problems import documented
-from tidings.web.service import Here, Owner
 
 _MEDIA_TYPE = "text/x-opml"
 _TOLD = 100  # refusals
@@ -37,7 +37,7 @@ def exported(owner: Owner, here: Here) -> Response:
 
 
 @router.post("/opml", openapi_extra=_SENT, responses=documented(413, 422, 429))
-def imported(document: Annotated[bytes, Depends(_body)], owner: Owner, here: Here) -> shapes.Imported:
+def imported(document: Annotated[bytes, Depends(_body)], owner: Owner, here: Here) -> schemas.Imported:
     """Follow all feeds of a list, as far as your quota goes; what is refused is told."""
     added, refused = set[str](), []
     with here.adding_feeds:
@@ -54,4 +54,4 @@ def imported(document: Annotated[bytes, Depends(_body)], owner: Owner, here: Her
                 break
             except InputError as error:
                 refused.append(str(error))
-    return shapes.Imported(added=len(added), refused=refused[:_TOLD])
+    return schemas.Imported(added=len(added), refused=refused[:_TOLD])

@@ -12,13 +12,13 @@ from fastapi import APIRouter, Body
 
 from tidings.config import MAX_TEXT_BYTES
 from tidings.errors import InputError, StoreError
-from tidings.receive.inbox import put
-from tidings.receive.sanitise import clean_link, clean_text
+from tidings.ingest.inbox import put
 from tidings.store.columns import MAX_ID_BYTES
-from tidings.web import shapes
-from tidings.web.problems import documented
-from tidings.web.service import Here, Owner
-from tidings.web.shapes import NewPost
+from tidings.text.sanitize import clean_link, clean_text
+from tidings.web import schemas
+from tidings.web.context import Here, Owner
+from tidings.web.errors import documented
+from tidings.web.schemas import NewPost
 
 _AT_ONCE = 1_000
 _IDENTITY_CHARACTERS = 32
@@ -29,7 +29,7 @@ _Many = Annotated[list[NewPost], Body(min_length=1, max_length=_AT_ONCE)]
 
 
 @router.post("/posts", status_code=202, responses=documented(413, 422, 429))
-def publish(posts: NewPost | _Many, owner: Owner, here: Here) -> shapes.Published:
+def publish(posts: NewPost | _Many, owner: Owner, here: Here) -> schemas.Published:
     """Publish one post, or a list of up to a thousand. Every subscription, whoever has it, sees every post."""
     given = [_cleaned(post, owner) for post in (posts if isinstance(posts, list) else [posts])]
     here.writing.accounts.publish(owner, len(given))
@@ -39,7 +39,7 @@ def publish(posts: NewPost | _Many, owner: Owner, here: Here) -> shapes.Publishe
         with suppress(StoreError):
             here.writing.accounts.take_back(owner, len(given))
         raise
-    return shapes.Published(accepted=len(given), ids=[post["id"] for post in given])
+    return schemas.Published(accepted=len(given), ids=[post["id"] for post in given])
 
 
 def _cleaned(post: NewPost, owner: str) -> dict[str, Any]:

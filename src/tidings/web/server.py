@@ -11,7 +11,7 @@ import uvicorn
 
 from tidings.errors import InputError
 from tidings.web.app import application
-from tidings.web.service import Service
+from tidings.web.context import Service
 
 _GRACE_S = 2  # for requests under way when it ends
 _BACKLOG = 2_048

@@ -6,31 +6,31 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from tidings.query.explain import explain
-from tidings.query.normal import Region as Box
+from tidings.matching.explain import explain
+from tidings.query.dnf import Region as Box
+from tidings.query.geo.geojson import to_geojson
+from tidings.query.geo.region import region as checked_region
 from tidings.query.parse import parse
-from tidings.query.region import region as checked_region
-from tidings.receive.geojson import to_geojson
-from tidings.store.records import Region as Numbers
-from tidings.store.records import Subscription as Stored
-from tidings.web import shapes
-from tidings.web.problems import documented
-from tidings.web.service import MOST_CHARACTERS, Here, Owner, Service
-from tidings.web.shapes import Above, Identity, Limit, Sides
+from tidings.store.rows import Region as Numbers
+from tidings.store.rows import Subscription as Stored
+from tidings.web import schemas
+from tidings.web.context import MOST_CHARACTERS, Here, Owner, Service
+from tidings.web.errors import documented
+from tidings.web.schemas import Above, Identity, Limit, Sides
 
 router = APIRouter(prefix="/api", tags=["subscriptions"], responses=documented(401))
 
 
 @router.post("/check", responses=documented(422))
-def check(wanted: shapes.Wanted, owner: Owner, here: Here) -> shapes.Checked:
+def check(wanted: schemas.Wanted, owner: Owner, here: Here) -> schemas.Checked:
     """How a query is understood, and how many matches a day it would bring. Nothing is stored."""
     region = _box(wanted.region)
     told, estimate = explain(wanted.query, region), here.history.estimate(parse(wanted.query, region))
-    return shapes.Checked(
+    return schemas.Checked(
         query=wanted.query,
-        ways=[shapes.Way(text=way.text, found_by=way.found_by) for way in told.conjunctions],
+        ways=[schemas.Way(text=way.text, found_by=way.found_by) for way in told.conjunctions],
         ignored=[
-            shapes.Ignored(piece=one.piece, start=one.start, end=one.end, reason=one.reason) for one in told.ignored
+            schemas.Ignored(piece=one.piece, start=one.start, end=one.end, reason=one.reason) for one in told.ignored
         ],
         matches_a_day=estimate.matches_a_day,
         posts_a_day=estimate.posts_a_day,
@@ -40,7 +40,7 @@ def check(wanted: shapes.Wanted, owner: Owner, here: Here) -> shapes.Checked:
 
 
 @router.post("/subscriptions", status_code=201, responses=documented(422, 429))
-def subscribe(wanted: shapes.Wanted, owner: Owner, here: Here) -> shapes.Subscription:
+def subscribe(wanted: schemas.Wanted, owner: Owner, here: Here) -> schemas.Subscription:
     """Subscribe: the stream finds its posts from the next batch on."""
     box = _box(wanted.region)
     parse(wanted.query, box)
@@ -49,15 +49,15 @@ def subscribe(wanted: shapes.Wanted, owner: Owner, here: Here) -> shapes.Subscri
 
 
 @router.get("/subscriptions", responses=documented(422))
-def subscriptions(owner: Owner, here: Here, after: Above = 0, limit: Limit = 100) -> shapes.Subscriptions:
+def subscriptions(owner: Owner, here: Here, after: Above = 0, limit: Limit = 100) -> schemas.Subscriptions:
     """Yours, in the order in which they were made."""
     page = here.reading.page(owner, after, limit + 1)
     shown = [_shown(here, one) for one in page[:limit]]
-    return shapes.Subscriptions(subscriptions=shown, next=shown[-1].id if len(page) > limit else None)
+    return schemas.Subscriptions(subscriptions=shown, next=shown[-1].id if len(page) > limit else None)
 
 
 @router.get("/subscriptions/{id}", responses=documented(404, 422))
-def subscription(id: Identity, owner: Owner, here: Here) -> shapes.Subscription:
+def subscription(id: Identity, owner: Owner, here: Here) -> schemas.Subscription:
     """One of yours."""
     return _shown(here, here.reading.subscription(id, owner))
 
@@ -69,31 +69,31 @@ def unsubscribe(id: Identity, owner: Owner, here: Here) -> None:
 
 
 @router.post("/subscriptions/{id}/address", responses=documented(404, 422))
-def renew(id: Identity, owner: Owner, here: Here) -> shapes.Subscription:
+def renew(id: Identity, owner: Owner, here: Here) -> schemas.Subscription:
     """Give it new addresses. The ones before lead nowhere from now on."""
     here.writing.addresses.renew(id, owner)
     return _shown(here, here.writing.subscription(id, owner))
 
 
 @router.get("/subscriptions/{id}/matches", responses=documented(404, 422))
-def matches(id: Identity, owner: Owner, here: Here, after: Above = 0, limit: Limit = 100) -> shapes.Matches:
+def matches(id: Identity, owner: Owner, here: Here, after: Above = 0, limit: Limit = 100) -> schemas.Matches:
     """Its matches after a cursor, page by page; a page has fewer than asked for where they are long."""
     page = here.reading.matches(id, after, limit, owner, MOST_CHARACTERS)
     cursor = page[-1].cursor if page else after
     more = bool(page) and bool(here.reading.matches(id, cursor, 1, owner))
-    return shapes.Matches(matches=[shapes.Match.of(one) for one in page], cursor=cursor, more=more)
+    return schemas.Matches(matches=[schemas.Match.of(one) for one in page], cursor=cursor, more=more)
 
 
-def _shown(here: Service, one: Stored) -> shapes.Subscription:
+def _shown(here: Service, one: Stored) -> schemas.Subscription:
     secret = here.reading.addresses.known(one.id) or here.writing.addresses.of(one.id, one.owner)
     base = f"{here.public_url}/read/{secret}"
-    return shapes.Subscription(
+    return schemas.Subscription(
         id=one.id,
         query=one.query,
         region=_region(one.region),
-        created_at=shapes.moment(one.created_at),
+        created_at=schemas.moment(one.created_at),
         matches=here.reading.kept(one.id),
-        addresses=shapes.Addresses(rss=f"{base}/rss", atom=f"{base}/atom", json=f"{base}/json", live=f"{base}/live"),
+        addresses=schemas.Addresses(rss=f"{base}/rss", atom=f"{base}/atom", json=f"{base}/json", live=f"{base}/live"),
     )
 
 

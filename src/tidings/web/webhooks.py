@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
 
-from tidings.deliver.webhook_post import TIMEOUT_S, try_out
+from tidings.delivery.webhooks.attempt import TIMEOUT_S, try_out
 from tidings.errors import QuotaExceeded
-from tidings.web import webhook_shapes as shapes
-from tidings.web.problems import documented
-from tidings.web.service import Here, Owner, Service
-from tidings.web.shapes import Limit
-from tidings.web.webhook_shapes import After, Name
+from tidings.web import webhook_schemas as shapes
+from tidings.web.context import Here, Owner, Service
+from tidings.web.errors import documented
+from tidings.web.schemas import Limit
+from tidings.web.webhook_schemas import After, Name
 
 router = APIRouter(prefix="/api", tags=["webhooks"], responses=documented(401))
 

@@ -1,0 +1,42 @@
+"""Posts with a position for the lab: real ones where they are, else ones the project makes itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidings.balance.spatial_fit import Located
+from tidings_lab.datasets import data_folder
+
+GEO_TWEETS = "geo_tweets.parquet"
+_WORDS = 4_000
+_TOWNS = 40
+
+
+def load_located(count: int | None, seed: int, made: int = 100_000) -> pa.Table:
+    """`text`, `lat`, `lon` of `count` posts (all when None), in an order drawn by the seed."""
+    folder = data_folder()
+    if folder is None or not (folder / GEO_TWEETS).is_file():
+        return generated(count or made, seed)
+    table = pq.read_table(folder / GEO_TWEETS, columns=["text", "lat", "lon"])
+    order = np.random.default_rng([seed, 60]).permutation(len(table))[:count]
+    return table.take(pa.array(order)).combine_chunks()
+
+
+def generated(count: int, seed: int) -> pa.Table:
+    """Posts around towns, each with some words of its own among those that everybody says."""
+    rng = np.random.default_rng([seed, 61])
+    towns = rng.uniform([25.0, -85.0], [45.0, -65.0], (_TOWNS, 2))
+    town = rng.zipf(1.3, count) % _TOWNS
+    places = towns[town] + rng.normal(0, 0.2, (count, 2))
+    words = rng.zipf(1.3, (count, 8)) % _WORDS
+    words[:, :2] = _WORDS + town[:, None] * 50 + rng.zipf(1.5, (count, 2)) % 50
+    texts = [" ".join(f"word{number}" for number in row) for row in words.tolist()]
+    return pa.table({"text": texts, "lat": places[:, 0], "lon": places[:, 1]})
+
+
+def as_located(table: pa.Table) -> Located:
+    """As plans are learned from them."""
+    positions = np.column_stack([np.asarray(table.column(name), np.float64) for name in ("lon", "lat")])
+    return table.column("text").combine_chunks().cast(pa.large_string()), positions

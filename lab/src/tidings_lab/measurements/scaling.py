@@ -1,0 +1,50 @@
+"""How many machines the provisioner asks for as subscriptions and feeds grow (the talk: predicted scaling)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidings.provision.costs import load_calibration
+from tidings.provision.demand import Demand, Node
+from tidings.provision.greedy import Hopeless, provision
+from tidings.provision.model import PLANS, Plan
+from tidings_lab.datasets import Posts
+from tidings_lab.runner import Parameters, Row
+
+
+def steps(parameters: Parameters) -> int:
+    return len(parameters["subscriptions_tried"]) + len(parameters["feeds_tried"])
+
+
+def data(parameters: Parameters, seed: int) -> dict[str, object]:
+    return {"posts": 0, "source": "calibration of commit " + str(load_calibration().origin["commit"])[:10], "note": ""}
+
+
+def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
+    """A row for each size and plan: machines of each service, and those for a million subscriptions or feeds."""
+    for subscriptions in parameters["subscriptions_tried"]:
+        rows = list(_rows("subscriptions", subscriptions, parameters["feeds"], parameters))
+        yield f"{subscriptions:,} subscriptions", rows
+    for feeds in parameters["feeds_tried"]:
+        yield f"{feeds:,} feeds", list(_rows("feeds", parameters["subscriptions"], feeds, parameters))
+
+
+def _rows(varied: str, subscriptions: int, feeds: int, parameters: Parameters) -> Iterator[Row]:
+    demand = Demand(subscriptions, feeds, parameters["articles_per_feed_day"])
+    varying = subscriptions if varied == "subscriptions" else feeds
+    about = {"varied": varied, "subscriptions": subscriptions, "feeds": feeds}
+    plans: list[Plan | None] = [None, *PLANS]
+    for plan in plans:
+        try:
+            found = provision(demand, Node(), load_calibration().costs, plan)
+        except Hopeless:
+            continue
+        nodes = found.topology.nodes
+        yield {
+            **about,
+            "plan": plan or "best",
+            "chosen": found.plan,
+            **{f"{service}s": count for service, count in found.topology._asdict().items()},
+            "nodes": nodes,
+            "nodes_per_million": nodes / varying * 1e6,
+        }

@@ -1,0 +1,226 @@
+"""Feeds that are well-formed XML, as nine of ten are: read with expat, twenty times faster than by `lenient.py`.
+
+It reads what it is sure of and leaves everything else (None) to the lenient reader, which is also its oracle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import NamedTuple
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
+from xml.parsers.expat import errors
+
+from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, Document
+from tidings.crawl.decode import decoded, mended
+from tidings.crawl.normalize import Raw, cleaned, one_line, web_link
+
+_ATOM, _RDF = "{http://www.w3.org/2005/Atom}", "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
+_RSS = ("", "{http://backend.userland.com/rss2}", "{http://backend.userland.com/RSS2}")
+_RSS1 = ("{http://purl.org/rss/1.0/}", "{http://my.netscape.com/rdf/simple/0.9/}")
+_DC, _CONTENT = "{http://purl.org/dc/elements/1.1/}", "{http://purl.org/rss/1.0/modules/content/}"
+_DCTERMS, _SY = "{http://purl.org/dc/terms/}", "{http://purl.org/rss/1.0/modules/syndication/}"
+_MEDIA = "{http://search.yahoo.com/mrss/}"
+_ITUNES = ("{http://www.itunes.com/dtds/podcast-1.0.dtd}", "{http://www.itunes.com/DTDs/Podcast-1.0.dtd}")
+_MEDIA_TEXT, _ATOM_AUTHOR = f".//{_MEDIA}description", f"{_ATOM}author/{_ATOM}name"
+_XML = "{http://www.w3.org/XML/1998/namespace}"
+_PERIODS = {"hourly": 3_600.0, "daily": 86_400.0, "weekly": 604_800.0, "monthly": 2_592_000.0, "yearly": 31_536_000.0}
+_MENDABLE = {errors.codes[name] for name in (errors.XML_ERROR_INVALID_TOKEN, errors.XML_ERROR_UNDEFINED_ENTITY)}
+
+
+def read(document: bytes, charset: str, url: str) -> Document | None:
+    """The feed; None where another reader has to look at it."""
+    text = decoded(document, charset)
+    root = None if text is None or _has_dtd(text) else _root(text)
+    if root is None:
+        return None
+    for ns in _RSS:
+        if root.tag == f"{ns}rss" and (channel := root.find(f"{ns}channel")) is not None:
+            return _rss(channel, list(channel.iter(f"{ns}item")), ns, url)
+    for ns in _RSS1:
+        if root.tag == f"{_RDF}RDF" and (channel := root.find(f"{ns}channel")) is not None:
+            return _rss(channel, root.findall(f"{ns}item"), ns, url)
+    return _atom(root, url) if root.tag == f"{_ATOM}feed" else None
+
+
+def _has_dtd(text: str) -> bool:
+    """A DTD could declare entities."""
+    return "<!ENTITY" in text or "<!DOCTYPE" in text
+
+
+def _root(text: str) -> Element | None:
+    """What expat makes of it; if only ampersands are wrong, of it with these mended."""
+    try:
+        return ElementTree.fromstring(text)
+    except ValueError:
+        return None
+    except ElementTree.ParseError as error:
+        if error.code not in _MENDABLE:
+            return None
+    try:
+        return ElementTree.fromstring(mended(text))
+    except (ElementTree.ParseError, ValueError):
+        return None
+
+
+def _text(element: Element | None) -> str:
+    """The text of an element; of one with children, what they say."""
+    if element is None:
+        return ""
+    return (element.text or "") if not len(element) else "".join(element.itertext())
+
+
+def _first(parent: Element, *names: str) -> str:
+    """The text of the first of these that says something."""
+    for name in names:
+        for found in parent.iterfind(name):
+            if text := _text(found).strip():
+                return text
+    return ""
+
+
+def _rss(channel: Element, items: list[Element], ns: str, url: str) -> Document:
+    site = web_link(_first(channel, f"{ns}link"), url)
+    return Document(
+        title=one_line(_first(channel, f"{ns}title"), MAX_TITLE, True),
+        site=site,
+        articles=tuple(cleaned(_item(item, ns), site or url) for item in items[:MAX_ARTICLES]),
+        ttl_s=max(_ttl(_first(channel, f"{ns}ttl")), _period(channel)),
+        lang=one_line(_first(channel, f"{ns}language", f"{_DC}language"), MAX_LANG, False),
+    )
+
+
+class _Names(NamedTuple):
+    """Where RSS in some namespace says what, in order of preference."""
+
+    guid: str
+    link: str
+    titles: tuple[str, ...]
+    texts: tuple[str, ...]
+    authors: tuple[str, ...]
+    dates: tuple[str, ...]
+    tags: tuple[str, ...]
+    keywords: tuple[str, ...]  # with commas between
+
+
+@cache
+def _names(ns: str) -> _Names:
+    return _Names(
+        guid=f"{ns}guid",
+        link=f"{ns}link",
+        titles=(f"{ns}title", f"{_DC}title", f"{_MEDIA}title"),
+        texts=(f"{_CONTENT}encoded", f"{ns}description", f"{_DC}description", *_itunes("summary")),
+        authors=(f"{_DC}creator", f"{ns}author", *_itunes("author")),
+        dates=(f"{ns}pubDate", f"{_DC}date", f"{_DCTERMS}created", f"{_ATOM}published", f"{_ATOM}updated"),
+        tags=(f"{ns}category", f"{_DC}subject"),
+        keywords=_itunes("keywords"),
+    )
+
+
+def _itunes(name: str) -> tuple[str, ...]:
+    return tuple(ns + name for ns in _ITUNES)
+
+
+def _item(item: Element, ns: str) -> Raw:
+    told: dict[str, str] = {}  # the first child of each name that says something
+    for child in item:
+        if child.tag not in told and (text := _text(child).strip()):
+            told[child.tag] = text
+    names = _names(ns)
+    guid = told.get(names.guid, "")
+    return Raw(
+        guid=guid or item.get(f"{_RDF}about", ""),
+        link=told.get(names.link) or _atom_link(item) or (guid if "://" in guid and _is_link(item, names) else ""),
+        title=_told_first(told, names.titles),
+        text=_told_first(told, names.texts) or _first(item, _MEDIA_TEXT),
+        author=_told_first(told, names.authors) or _first(item, _ATOM_AUTHOR),
+        published=_told_first(told, names.dates),
+        tags=[_text(one) for name in names.tags if name in told for one in item.findall(name)]
+        + [word for word in _told_first(told, names.keywords).split(",") if word],
+    )
+
+
+def _told_first(told: Mapping[str, str], names: Iterable[str]) -> str:
+    for name in names:
+        if name in told:
+            return told[name]
+    return ""
+
+
+def _is_link(item: Element, names: _Names) -> bool:
+    guid = item.find(names.guid)
+    return guid is not None and guid.get("isPermaLink", "true").lower() == "true"
+
+
+def _ttl(minutes: str) -> float:
+    return float(minutes) * 60 if minutes.isascii() and minutes.isdigit() and len(minutes) < 9 else 0.0
+
+
+def _period(channel: Element) -> float:
+    """What the syndication module says: so many updates a period."""
+    seconds = _PERIODS.get(_first(channel, f"{_SY}updatePeriod").lower(), 0.0)
+    often = _first(channel, f"{_SY}updateFrequency")
+    return seconds / max(1, int(often) if often.isascii() and often.isdigit() and len(often) < 6 else 1)
+
+
+def _atom(feed: Element, url: str) -> Document:
+    site = web_link(_atom_link(feed), _base(feed, url))
+    base = _base(feed, site or url)
+    entries = feed.findall(f"{_ATOM}entry")[:MAX_ARTICLES]
+    return Document(
+        title=_cleaned_title(feed),
+        site=site,
+        articles=tuple(cleaned(_entry(entry), _base(entry, base)) for entry in entries),
+        ttl_s=_period(feed),
+        lang=one_line(feed.get(f"{_XML}lang", ""), MAX_LANG, False),
+    )
+
+
+def _base(element: Element, url: str) -> str:
+    return web_link(element.get(f"{_XML}base", ""), url) or url
+
+
+def _cleaned_title(feed: Element) -> str:
+    title, is_html = _construct(feed.find(f"{_ATOM}title"))
+    return one_line(title, MAX_TITLE, is_html)
+
+
+def _entry(entry: Element) -> Raw:
+    title, title_is_html = _construct(entry.find(f"{_ATOM}title"))
+    text, is_html = _told(entry)
+    return Raw(
+        guid=_first(entry, f"{_ATOM}id"),
+        link=_atom_link(entry),
+        title=title or _first(entry, f"{_MEDIA}title"),
+        text=text,
+        author=_first(entry, _ATOM_AUTHOR, f"{_DC}creator"),
+        published=_first(entry, f"{_ATOM}published", f"{_ATOM}updated", f"{_DC}date"),
+        tags=[one.get("label") or one.get("term") or "" for one in entry.iterfind(f"{_ATOM}category")],
+        is_html=is_html,
+        title_is_html=title_is_html,
+    )
+
+
+def _told(entry: Element) -> tuple[str, bool]:
+    """What the entry says: its content, its summary, or what a video says of itself."""
+    for name in ("content", "summary"):
+        text, is_html = _construct(entry.find(f"{_ATOM}{name}"))
+        if text:
+            return text, is_html
+    return _first(entry, _MEDIA_TEXT), False
+
+
+def _construct(element: Element | None) -> tuple[str, bool]:
+    """The text of one of Atom's texts, and whether it is HTML."""
+    if element is None:
+        return "", False
+    kind = element.get("type", "text").lower()
+    if kind in ("xhtml", "application/xhtml+xml"):
+        return ElementTree.tostring(element, "unicode").replace("html:", ""), True
+    return _text(element).strip(), "html" in kind
+
+
+def _atom_link(element: Element) -> str:
+    links = {one.get("rel", "alternate"): one.get("href", "") for one in reversed(element.findall(f"{_ATOM}link"))}
+    return links.get("alternate", "")

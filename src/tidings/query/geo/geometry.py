@@ -1,0 +1,200 @@
+"""Regions as rows of four numbers, which programs name by the number of their first row.
+
+A rectangle is one row: west, south, east, north. Any other shape is several: a header ``NaN, parts, rows, 0`` (no
+point lies in a rectangle with a NaN side, so rectangles stay the fast case); for each part two rows, its bounding box
+and ``kind, first row of its data from the header on, rows, 0``; then the data. A circle is a row
+``lon, lat, reach, cosine of lat``; a polygon has a row for each edge, ``x1, y1, x2, y2`` in steps. `query/place.py`
+says what it all means.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numba import float64, int64, types, uint64
+from numpy.typing import NDArray
+
+from tidings.jit import inlined, kernel, read
+from tidings.query.dnf import Circle, Place, Polygons, Region
+from tidings.query.geo.containment import EARTH_RADIUS_KM, STEPS_A_DEGREE, reach, stepped
+
+Row = tuple[float, float, float, float]
+
+_POLYGON, _CIRCLE = 0.0, 1.0
+_MARGIN = 2e-4  # degrees that the box of a circle is larger: more than the slack of its border, however large it is
+_ONE = np.uint64(1)
+_TWO = np.uint64(2)
+_THREE = np.uint64(3)
+_FOUR = np.uint64(4)
+
+
+def rows_of(place: Place) -> list[Row]:
+    """A region as rows."""
+    match place:
+        case Region(west, south, east, north):
+            return [(west, south, east, north)]
+        case Circle(lat, lon, radius_km):
+            row = (lon, lat, reach(radius_km), math.cos(math.radians(lat)))
+            return _shape([(box, _CIRCLE, 0, 1) for box in circle_boxes(place)], [row])
+        case Polygons(polygons):
+            edges = [[edge for ring in polygon for edge in _edges(ring)] for polygon in polygons]
+            firsts = np.cumsum([0, *map(len, edges)]).tolist()
+            parts = [(_box(own), _POLYGON, first, len(own)) for own, first in zip(edges, firsts, strict=False)]
+            return _shape(parts, [edge for own in edges for edge in own])
+
+
+def _shape(parts: Sequence[tuple[Row, float, int, int]], data: list[Row]) -> list[Row]:
+    base = 1 + 2 * len(parts)
+    rows: list[Row] = [(math.nan, float(len(parts)), float(base + len(data)), 0.0)]
+    for box, kind, first, count in parts:
+        rows += [box, (kind, float(base + first), float(count), 0.0)]
+    return rows + data
+
+
+def _edges(ring: Sequence[tuple[float, float]]) -> list[Row]:
+    corners = [(float(stepped(lon)), float(stepped(lat))) for lon, lat in ring]
+    return [(*one, *other) for one, other in pairwise(corners)]
+
+
+def _box(edges: Sequence[Row]) -> Row:
+    """The box of a polygon in degrees, a step larger, so that it holds whatever is rounded into it."""
+    x, y = [edge[0] for edge in edges], [edge[1] for edge in edges]
+    west, south, east, north = min(x) - 1, min(y) - 1, max(x) + 1, max(y) + 1
+    return west / STEPS_A_DEGREE, south / STEPS_A_DEGREE, east / STEPS_A_DEGREE, north / STEPS_A_DEGREE
+
+
+def circle_boxes(circle: Circle) -> list[Row]:
+    """One box, or two for a circle across the antimeridian, that hold all of it."""
+    angle = math.degrees(circle.radius_km / EARTH_RADIUS_KM) + _MARGIN
+    south, north = max(-90.0, circle.lat - angle), min(90.0, circle.lat + angle)
+    if abs(circle.lat) + angle >= 90:
+        return [(-180.0, south, 180.0, north)]
+    widest = math.sin(math.radians(angle)) / math.cos(math.radians(circle.lat))
+    around = math.degrees(math.asin(min(1.0, widest))) + _MARGIN
+    west, east = circle.lon - around, circle.lon + around
+    if east - west >= 360:
+        return [(-180.0, south, 180.0, north)]
+    if west < -180:
+        return [(-180.0, south, east, north), (west + 360, south, 180.0, north)]
+    if east > 180:
+        return [(west, south, 180.0, north), (-180.0, south, east - 360, north)]
+    return [(west, south, east, north)]
+
+
+def boxes_of(
+    regions: NDArray[np.float64], numbers: NDArray[np.integer]
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """(bounding boxes, of which of the regions asked for each is): one a rectangle, or one a part."""
+    plain = np.flatnonzero(~np.isnan(regions[numbers, 0]))
+    boxes, which = [regions[numbers[plain]]], [plain]
+    for place in np.flatnonzero(np.isnan(regions[numbers, 0])).tolist():
+        first = int(numbers[place])
+        parts = int(regions[first, 1])
+        boxes.append(regions[first + 1 : first + 1 + 2 * parts : 2])
+        which.append(np.full(parts, place))
+    return np.concatenate(boxes).reshape(-1, 4), np.concatenate(which)
+
+
+def distinct_regions(regions: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """(the rows of regions, equal ones once; the new first row of the region that starts at each row)."""
+    shapes = np.flatnonzero(np.isnan(regions[:, 0]))
+    is_inside = np.zeros(len(regions), bool)  # a row of a shape behind its header
+    seen: dict[bytes, int] = {}
+    for first in shapes.tolist():
+        rows = slice(first, first + int(regions[first, 2]))
+        is_inside[first + 1 : rows.stop] = True
+        seen.setdefault(regions[rows].tobytes(), first)
+    plain = np.flatnonzero(~is_inside & ~np.isnan(regions[:, 0]))
+    order = plain[np.lexsort(regions[plain].T)]
+    is_new = np.ones(len(order), bool)
+    is_new[1:] = (regions[order[1:]] != regions[order[:-1]]).any(axis=1)
+    firsts = order[is_new]
+    new_row = np.zeros(len(regions), np.int64)
+    new_row[order] = np.cumsum(is_new) - 1
+    pieces, used = [regions[firsts]], len(firsts)
+    placed: dict[int, int] = {}
+    for first in seen.values():
+        pieces.append(regions[first : first + int(regions[first, 2])])
+        placed[first], used = used, used + len(pieces[-1])
+    for first in shapes.tolist():
+        new_row[first] = placed[seen[regions[first : first + int(regions[first, 2])].tobytes()]]
+    return np.concatenate(pieces), new_row
+
+
+def areas(regions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The area in square degrees of the boxes of the region that starts at each row."""
+    found = (regions[:, 2] - regions[:, 0]) * (regions[:, 3] - regions[:, 1])
+    shapes = np.flatnonzero(np.isnan(regions[:, 0]))
+    boxes, which = boxes_of(regions, shapes)
+    own = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    found[shapes] = np.bincount(which, own, len(shapes))
+    return found
+
+
+@inlined
+def _in_box(regions, at, lon, lat):  # type: ignore[no-untyped-def]
+    in_columns = regions[at] <= lon and lon <= regions[at + _TWO]
+    return in_columns and regions[at + _ONE] <= lat and lat <= regions[at + _THREE]
+
+
+@inlined
+def _in_circle(regions, at, lon, lat):  # type: ignore[no-untyped-def]
+    across = math.sin(math.radians(lat - regions[at + _ONE]) / 2.0)
+    along = math.sin(math.radians(lon - regions[at]) / 2.0)
+    found = across * across + regions[at + _THREE] * math.cos(math.radians(lat)) * along * along
+    return found <= regions[at + _TWO]
+
+
+@inlined
+def _in_polygon(regions, at, count, lon, lat):  # type: ignore[no-untyped-def]
+    """Products of two differences fit 64 bits, their difference may not: so they are compared, not subtracted."""
+    x = int64(math.floor(lon * STEPS_A_DEGREE + 0.5))
+    y = int64(math.floor(lat * STEPS_A_DEGREE + 0.5))
+    is_odd = False
+    for edge in range(count):
+        corner = at + edge * _FOUR
+        x1, y1 = int64(regions[corner]), int64(regions[corner + _ONE])
+        x2, y2 = int64(regions[corner + _TWO]), int64(regions[corner + _THREE])
+        if y2 < y1:
+            x1, y1, x2, y2 = x2, y2, x1, y1
+        if y < y1 or y > y2:
+            continue
+        left, right = (x - x1) * (y2 - y1), (y - y1) * (x2 - x1)
+        if left == right and x >= min(x1, x2) and x <= max(x1, x2):
+            return True
+        if y < y2 and left < right:
+            is_odd = not is_odd
+    return is_odd
+
+
+@inlined
+def _in_shape(regions, at, lon, lat):  # type: ignore[no-untyped-def]
+    for part in range(uint64(regions[at + _ONE])):
+        box = at + _FOUR * (_ONE + _TWO * part)
+        if not _in_box(regions, box, lon, lat):
+            continue
+        data = at + _FOUR * uint64(regions[box + _FOUR + _ONE])
+        if regions[box + _FOUR] == _CIRCLE:
+            if _in_circle(regions, data, lon, lat):
+                return True
+        elif _in_polygon(regions, data, uint64(regions[box + _FOUR + _TWO]), lon, lat):
+            return True
+    return False
+
+
+@inlined
+def inside(regions, number, lon, lat):  # type: ignore[no-untyped-def]
+    """Whether a position (or NaN) lies in the region that starts at a row."""
+    at = uint64(number) * _FOUR
+    if _in_box(regions, at, lon, lat):
+        return True
+    return regions[at] != regions[at] and _in_shape(regions, at, lon, lat)
+
+
+@kernel(types.boolean, read(float64), uint64, float64, float64)
+def lies_inside(regions, number, lon, lat):  # type: ignore[no-untyped-def]
+    """`inside` for callers that are not compiled."""
+    return inside(regions, number, lon, lat)

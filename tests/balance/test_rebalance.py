@@ -1,0 +1,183 @@
+"""Which cells are given away, and when: by hand, against trying everything, and by a clock that is told the time."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidings.balance.rebalance import cell_selection
+from tidings.balance.rebalance.cell_selection import SELECTORS, dp, gr, gr_plus, ra, selector, si
+from tidings.balance.rebalance.global_policy import (
+    Finish,
+    Look,
+    OverallSettings,
+    OverallState,
+    TakeOver,
+    after_look,
+    changed,
+    finished,
+    next_step,
+)
+from tidings.balance.rebalance.local_policy import CellLoad, Join, LocalSettings, Move, SplitByText, TextHalf, decide
+from tidings.errors import InputError
+from tidings.plan.load_model import LoadModel
+
+cells = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 20)), min_size=1, max_size=9)
+MODEL = LoadModel(check_ns=1, post_ns=10, insert_ns=0, delete_ns=0)
+SETTINGS = LocalSettings(sigma=1.2, cells=2, model=MODEL)
+
+
+def arrays(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([load for load, _ in pairs], np.float64), np.array([size for _, size in pairs], np.int64)
+
+
+def test_the_greedy_choice_on_an_example_worked_out_by_hand():
+    # Size for load: a 0.1, b 0.2, c 0.5, d 0.57, e 2. Wanted 100. a (40) is taken; b (50) is taken, 90. c (20) would
+    # reach it: 4 + 10 + 10 = 24. d (7) is taken, 97. e (5) would reach it: 4 + 10 + 4 + 10 = 28. So a, b, c.
+    loads, sizes = arrays([(40, 4), (50, 10), (20, 10), (7, 4), (5, 10)])
+    assert gr(loads, sizes, 100.0).tolist() == [0, 1, 2]
+    assert dp(loads, sizes, 100.0).tolist() == [0, 1, 2]
+    assert si(loads, sizes, 100.0).tolist() == [0, 1, 2, 4]  # the largest first: b, c, e, then a
+
+
+def slow_gr(loads: np.ndarray, sizes: np.ndarray, wanted: float) -> list[int]:
+    """The greedy choice as the paper tells it, cell by cell."""
+    order = sorted(range(len(loads)), key=lambda cell: (sizes[cell] / max(loads[cell], 1e-300), sizes[cell], cell))
+    taken: list[int] = []
+    candidates: list[list[int]] = []
+    for cell in order:
+        if float(sum(loads[one] for one in taken)) + loads[cell] < wanted:
+            taken = [*taken, cell]
+        else:
+            candidates.append([*taken, cell])
+    return sorted(min(candidates, key=lambda some: sizes[some].sum(), default=order))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), max_size=30), st.integers(1, 400))
+def test_the_greedy_choice_is_the_one_the_paper_tells(pairs, wanted):
+    loads, sizes = arrays(pairs)
+    assert gr(loads, sizes, float(wanted)).tolist() == slow_gr(loads, sizes, float(wanted))
+
+
+tails = st.integers(0, 10_000).map(lambda seed: np.random.default_rng(seed))
+
+
+@settings(max_examples=60, deadline=None)
+@given(tails, st.integers(1, 120), st.sampled_from([1.1, 1.5, 3.0]), st.sampled_from([0.05, 0.2, 0.6]))
+def test_a_greedy_choice_that_may_go_back_costs_hardly_more_than_the_exact_one(rng, count, tail, share):
+    loads, sizes = rng.pareto(tail, count) * 100, (rng.pareto(tail, count) * 20 + 1).astype(np.int64)
+    sizes = np.minimum(sizes, 5_000)
+    wanted = share * float(loads.sum())
+    greedy, going_back, exact = (int(sizes[choose(loads, sizes, wanted)].sum()) for choose in (gr, gr_plus, dp))
+    assert exact <= going_back <= greedy
+    assert going_back <= 1.05 * exact
+
+
+def test_where_the_greedy_choice_is_wrong_going_back_finds_the_right_one():
+    # Size for load: a 0.1, b 0.5, c 0.6. Wanted 100. a (60) and b (30) are taken, 90; c (80) would reach it: 6 + 15 +
+    # 48 = 69. Without b, a and c reach it too: 54.
+    loads, sizes = arrays([(60, 6), (30, 15), (80, 48)])
+    assert gr(loads, sizes, 100.0).tolist() == [0, 1, 2]
+    assert gr_plus(loads, sizes, 100.0).tolist() == dp(loads, sizes, 100.0).tolist() == [0, 2]
+
+
+@settings(max_examples=150, deadline=None)
+@given(cells, st.integers(1, 200))
+def test_the_exact_choice_is_what_trying_all_finds_and_all_choices_carry_enough(pairs, wanted):
+    loads, sizes = arrays(pairs)
+    ways = itertools.chain.from_iterable(itertools.combinations(range(len(pairs)), n) for n in range(len(pairs) + 1))
+    best = min((sizes[list(way)].sum() for way in ways if loads[list(way)].sum() >= wanted), default=None)
+    for name, choose in SELECTORS.items():
+        chosen = choose(loads, sizes, float(wanted), 3)
+        assert len(set(chosen.tolist())) == len(chosen), name
+        if best is None:
+            assert len(chosen) == len(pairs), name
+        else:
+            assert loads[chosen].sum() >= wanted, name
+            assert sizes[chosen].sum() >= best, name
+    if best is not None:
+        assert sizes[dp(loads, sizes, float(wanted))].sum() == best
+        assert sizes[gr_plus(loads, sizes, float(wanted))].sum() == best  # so few cells are all tried
+
+
+def test_a_random_choice_repeats_with_its_seed():
+    loads, sizes = arrays([(n + 1, n + 1) for n in range(30)])
+    assert ra(loads, sizes, 100.0, 5).tolist() == ra(loads, sizes, 100.0, 5).tolist()
+    assert ra(loads, sizes, 100.0, 5).tolist() != ra(loads, sizes, 100.0, 6).tolist()
+
+
+def test_what_the_exact_choice_cannot_hold_is_refused(monkeypatch):
+    monkeypatch.setattr(cell_selection, "MAX_TABLE", 100)
+    with pytest.raises(InputError, match="choose `gr\\+`"):
+        dp(*arrays([(10, 90), (20, 80)]), 25.0)
+    with pytest.raises(InputError, match=r"gr, gr\+, dp, si, ra"):
+        selector("astrology")
+
+
+def test_balanced_workers_are_left_alone():
+    assert decide([[CellLoad(0, 10, 12, 9)], [CellLoad(1, 10, 10, 9)]], SETTINGS) == []
+    assert decide([[CellLoad(0, 10, 12, 9)]], SETTINGS) == []
+    assert decide([[], []], SETTINGS) == []
+
+
+def test_an_idle_worker_among_even_ones_is_no_reason_to_move_anything():
+    even = [[CellLoad(4 * worker + n, 10, 5, 9) for n in range(4)] for worker in range(9)]
+    assert decide([*even, [CellLoad(99, 10, 10, 9)]], SETTINGS) == []  # 200 at most, 190 on average, 100 at least
+    assert decide([*even[:1], [CellLoad(99, 10, 10, 9)]], SETTINGS) != []
+
+
+def test_the_time_that_cells_take_is_their_load_where_it_is_known():
+    slow = [CellLoad(0, 10, 10, 50, work=900.0), CellLoad(1, 10, 10, 50, work=300.0)]
+    assert decide([slow, [CellLoad(2, 99, 99, 9, work=600.0)]], SETTINGS) == [Move(1, 0, 1, 50)]
+
+
+def test_half_the_difference_is_moved_for_as_few_bytes_as_possible():
+    heavy = [CellLoad(0, 10, 10, 50), CellLoad(1, 10, 5, 5), CellLoad(2, 10, 5, 90), CellLoad(3, 10, 6, 6)]
+    # 260 against 60: 100 is to go; cells 1 and 3 carry 110 for 11 bytes, cell 0 100 for 50
+    assert decide([heavy, [CellLoad(4, 10, 6, 5)]], SETTINGS) == [Move(1, 0, 1, 5), Move(3, 0, 1, 6)]
+
+
+def test_a_cell_that_is_all_the_load_is_not_sent_back_and_forth():
+    assert decide([[CellLoad(0, 100, 100, 9)], []], SETTINGS) == []
+
+
+def test_words_are_shared_out_where_that_lowers_the_load():
+    halves = (TextHalf(60, 50, 500), TextHalf(50, 50, 400))
+    cell = CellLoad(0, 100, 100, 900, halves=halves)  # 10,000; the halves have 3,000 and 2,500
+    assert decide([[cell], [CellLoad(1, 10, 20, 9)]], SETTINGS) == [SplitByText(0, 1, 0, 1, 400)]
+    useless = (TextHalf(100, 50, 500), TextHalf(100, 50, 400))
+    same = CellLoad(0, 100, 100, 900, halves=useless)
+    assert decide([[same], [CellLoad(1, 10, 20, 9)]], SETTINGS) == []
+
+
+def test_what_two_workers_have_of_an_area_is_joined_where_that_lowers_the_load():
+    rest, theirs = CellLoad(1, 100, 60, 9), CellLoad(0, 90, 10, 100, is_text=True)
+    # apart 100·30 + 90·10 + 10·190 = 5,800; joined, if the 90 are among the 100, 100·40 + 10·100 = 5,000
+    ours = CellLoad(0, 100, 30, 300, is_text=True, joined_posts=100)
+    assert decide([[ours, rest], [theirs]], SETTINGS) == [Join(0, 0, 1, 300)]
+    # if all are others, 190·40 + 10·190 = 9,500
+    others = CellLoad(0, 100, 30, 300, is_text=True, joined_posts=190)
+    assert not any(isinstance(one, Join) for one in decide([[others, rest], [theirs]], SETTINGS))
+
+
+def test_a_new_plan_is_looked_for_in_time_takes_over_if_it_pays_and_ends_when_few_are_left():
+    rules = OverallSettings(every_seconds=100, least_gain=0.1, few=0.2)
+    state = OverallState(looked_at=0)
+    assert next_step(state, 99, rules) is None
+    assert next_step(state, 100, rules) == Look()
+    state, step = after_look(state, 100, load=50, new_load=46, subscriptions=1000, settings=rules)
+    assert step is None
+    assert next_step(state, 199, rules) is None
+    state, step = after_look(state, 200, load=50, new_load=45, subscriptions=1000, settings=rules)
+    assert step == TakeOver()
+    assert next_step(state, 1000, rules) is None  # 1,000 old, none new
+    state = changed(state, added=900, old_removed=700, new_removed=100)  # 300 old, 800 new
+    assert next_step(state, 1000, rules) is None
+    state = changed(state, added=100, old_removed=100, new_removed=0)  # 200 old, 900 new
+    assert next_step(state, 1000, rules) == Finish(200)
+    assert next_step(finished(state), 1000, rules) == Look()

@@ -1,0 +1,298 @@
+"""PS²Stream's partitioning on examples small enough to work out by hand, and against its definitions."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidings.balance import kdt_hybrid, spatial_registry
+from tidings.balance.cost_model import cell_products, loads_of, sent_and_held
+from tidings.balance.kdt_hybrid import HybridSettings, compute_number_partitions, find_subspaces, partition_hybrid
+from tidings.balance.kdt_tree import Ground, Node
+from tidings.balance.leaf_assignment import merge_nodes, ratio
+from tidings.balance.spatial_registry import fit_space
+from tidings.balance.term_assignment import by_frequency
+from tidings.balance.work_model import Sample, WorkModel
+from tidings.balance.workload import Workload
+from tidings.plan.grid_lines import Lines
+from tidings.plan.grid_overlap import covered, named, rectangles
+from tidings.plan.load_model import LoadModel
+from tidings.plan.space import Area, SpacePlan
+from tidings.text.analyzer import Received
+
+MODEL = LoadModel(check_ns=1, post_ns=10, insert_ns=2, delete_ns=1, turnover=1)
+SETTINGS = HybridSettings(sigma=1.5, delta=0.9, epsilon=0.01, theta=4, text=by_frequency)
+
+
+def _upright(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+    one, other, third, fourth = box
+    return min(one, third), min(other, fourth), max(one, third), max(other, fourth)
+
+
+def ground(posts: list[tuple[list[int], float, float]], queries: list[tuple[list[int], tuple[float, ...]]]) -> Ground:
+    """Posts say words at (lon, lat); queries ask for words (the first: the anchor) in a box. A line at every degree."""
+    sizes, asked = [len(words) for words, _, _ in posts], [len(words) for words, _ in queries]
+    ends = np.cumsum([0, *sizes]).astype(np.uint32)
+    work = Workload(
+        terms=[b"w%d" % number for number in range(1, 9)],
+        received=Received(
+            np.array([w for words, _, _ in posts for w in words], np.uint32), np.column_stack([ends[:-1], ends[1:]])
+        ),
+        positions=np.array([[lon, lat] for _, lon, lat in posts], np.float64).reshape(-1, 2),
+        anchors=np.array([words[0] for words, _ in queries], np.uint32),
+        boxes=np.array([box for _, box in queries], np.float64).reshape(-1, 4),
+        asked=np.array([w for words, _ in queries for w in words], np.uint32),
+        asked_starts=np.cumsum([0, *asked]).astype(np.uint64),
+    )
+    lines = Lines(np.arange(1.0, 8.0), np.arange(1.0, 8.0))
+    return Ground.of(work, lines, MODEL)
+
+
+# Two towns. In the west posts say 1 and 2, and that is asked for in small boxes. In the east they say 3, and what is
+# asked for, in boxes of the whole town, is 4 and 5, which is hardly ever said.
+WEST = [([1], 0.5, 0.5), ([1, 2], 0.5, 1.5), ([2], 1.5, 0.5), ([1], 1.5, 1.5)]
+EAST = [([3], 6.5, 0.5), ([3, 4], 6.5, 1.5), ([3], 7.5, 0.5), ([3, 5], 7.5, 1.5)]
+ASKED_WEST = [([1], (0.2, 0.2, 0.8, 0.8)), ([2], (1.2, 0.2, 1.8, 0.8)), ([1], (1.2, 1.2, 1.8, 1.8))]
+ASKED_EAST = [([4], (6.0, 0.0, 7.9, 1.9)), ([5], (6.0, 0.0, 7.9, 1.9))]
+TOWNS = ground(WEST + EAST, ASKED_WEST + ASKED_EAST)
+
+
+def test_the_load_is_that_of_definition_1():
+    assert MODEL.load(7, 5) == 1 * 7 * 5 + 10 * 7 + 2 * 5 + 1 * 5
+    paced = LoadModel.paced(1000, 500)
+    assert 500 * paced.turnover * 2 * 5 == 1000  # five posts for each insertion or deletion
+
+
+def test_the_similarity_is_the_cosine_of_word_counts():
+    # said: 1 three times, 2 twice, 3 four times, 4 once, 5 once; asked: 1 twice, 2, 4 and 5 once
+    expected = (3 * 2 + 2 + 1 + 1) / np.sqrt((9 + 4 + 16 + 1 + 1) * (4 + 1 + 1 + 1))
+    assert TOWNS.root().similarity() == pytest.approx(expected)
+
+
+def test_only_posts_that_say_an_anchor_are_sent():
+    assert TOWNS.root().sent().tolist() == [0, 1, 2, 3, 5, 7]
+    assert TOWNS.root().load() == MODEL.load(6, 5)
+
+
+def test_halves_are_cut_at_the_median_and_queries_across_the_cut_are_in_both():
+    west, east = TOWNS.root().halves(0)
+    assert (sorted(west.posts.tolist()), sorted(east.posts.tolist())) == ([0, 1, 2, 3], [4, 5, 6, 7])
+    assert (west.queries.tolist(), east.queries.tolist()) == ([0, 1, 2], [3, 4])
+    low, high = TOWNS.root().halves(1)
+    assert set(low.queries.tolist()) & set(high.queries.tolist()) == {3, 4}
+
+
+def test_phase_one_finds_the_town_where_words_are_to_be_shared_out():
+    leaves = find_subspaces(TOWNS.root(), 10, SETTINGS)
+    # Cut into columns, the west has 8 / √(13·5) = 0.992, the east 2 / √(18·2) = 0.333; into rows it would be 2 / √(6·4)
+    # = 0.408 and 4 / √(11·3) = 0.696. So columns; the west is above δ. The east's rows have 0 and 2 / √(6·2) = 0.577,
+    # and are cut. Where nothing asked for is said, it stays so; the other row's columns have 1 / √(2·2) = 0.5: cut.
+    assert [sorted(node.posts.tolist()) for node in leaves.either] == [[0, 1, 2, 3]]
+    assert sorted(sorted(node.posts.tolist()) for node in leaves.by_text) == [[4, 6], [5], [7]]
+    tolerant = find_subspaces(TOWNS.root(), 10, HybridSettings(delta=0.9, epsilon=0.35))
+    assert [sorted(node.posts.tolist()) for node in tolerant.by_text] == [list(range(8))]
+
+
+def test_the_number_of_parts_is_that_of_the_least_sum_of_loads(monkeypatch):
+    costs = {"a": [10.0, 4.0, 3.0], "b": [20.0, 15.0, 6.0]}
+
+    class Part:
+        def __init__(self, load: float) -> None:
+            self._load = load
+
+        def load(self) -> float:
+            return self._load
+
+    monkeypatch.setattr(kdt_hybrid, "partition_node", lambda node, text, k, settings: [Part(costs[node][k - 1])])
+    # four parts of two nodes: 1 + 3 costs 16, 2 + 2 costs 19, 3 + 1 costs 23
+    assert compute_number_partitions(["a", "b"], [False, True], 4, SETTINGS) == [1, 3]  # type: ignore[list-item]
+
+
+def test_the_dynamic_programme_finds_what_trying_all_finds(monkeypatch):
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        count, workers = int(rng.integers(1, 5)), int(rng.integers(5, 8))
+        costs = rng.integers(1, 100, (count, workers)).astype(float)
+        monkeypatch.setattr(
+            kdt_hybrid,
+            "partition_node",
+            lambda n, t, k, s, costs=costs: [type("P", (), {"load": lambda self: costs[n, k - 1]})()],
+        )
+        found = compute_number_partitions(list(range(count)), [False] * count, workers, SETTINGS)  # type: ignore[arg-type]
+        ways = [way for way in itertools.product(range(1, workers + 1), repeat=count) if sum(way) == workers]
+        best = min(sum(costs[n, k - 1] for n, k in enumerate(way)) for way in ways)
+        assert sum(found) == workers
+        assert sum(costs[n, k - 1] for n, k in enumerate(found)) == best
+
+
+def test_nodes_are_merged_from_the_heaviest_on_where_they_raise_the_load_least():
+    root = TOWNS.root()
+    west, east = root.halves(0)
+    parts = [*west.by_space(2), *east.by_text(2, by_frequency)]
+    chosen, loads = merge_nodes(parts, 2)
+    # The west's columns have two posts each and one and two queries; each word of the east is asked for and said once.
+    own = [node.load() for node in parts]
+    assert sorted(own) == sorted([MODEL.load(2, 1), MODEL.load(2, 2), MODEL.load(1, 1), MODEL.load(1, 1)])
+    for worker in (0, 1):
+        mine = [node for node, to in zip(parts, chosen, strict=True) if to == worker]
+        posts = set().union(*(node.sent().tolist() for node in mine))
+        queries = set().union(*(node.queries.tolist() for node in mine))
+        assert loads[worker] == MODEL.load(len(posts), len(queries))
+    assert ratio(loads) < 1.5
+
+
+def test_the_tree_covers_all_of_space_and_all_words_once():
+    leaves = partition_hybrid(TOWNS.root(), 3, SETTINGS)
+    covered = np.zeros((8, 8), np.int64)
+    for cells in {node.cells for node, _ in leaves}:
+        left, low, right, high = cells
+        covered[low:high, left:right] += 1
+    assert (covered == 1).all()
+    assert {worker for _, worker in leaves} == {0, 1, 2}
+    for node, _ in leaves:
+        together = [one for one, _ in leaves if one.cells == node.cells]
+        if len(together) > 1:
+            words = np.concatenate([one.words for one in together])
+            assert len(words) == len(set(words.tolist()))
+
+
+@pytest.mark.parametrize("posts", [[], WEST[:1]])
+def test_next_to_nothing_can_be_shared_out_too(posts):
+    empty = ground(posts, [])
+    assert all(isinstance(node, Node) for node, _ in partition_hybrid(empty.root(), 3, SETTINGS))
+
+
+def test_positions_that_are_not_there_count_for_nothing():
+    work = ground([([1], float("nan"), float("nan")), *WEST], ASKED_WEST)
+    assert work.root().posts.tolist() == [1, 2, 3, 4]
+
+
+boxes_ = st.lists(st.tuples(*[st.floats(-12, 12, allow_nan=False)] * 4).map(_upright), max_size=8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(boxes=boxes_, seed=st.integers(0, 9))
+def test_touched_cells_are_those_that_looking_at_every_cell_finds(boxes, seed):
+    rng = np.random.default_rng(seed)
+    lines = Lines(np.unique(rng.integers(-9, 9, 5)).astype(float), np.unique(rng.integers(-9, 9, 4)).astype(float))
+    name_of = rng.integers(0, 4, lines.columns * lines.rows).astype(np.uint32)
+    found = rectangles(lines, np.array(boxes, np.float64).reshape(-1, 4))
+    cells = [
+        {(r, c) for r in range(low, high + 1) for c in range(left, right + 1)}
+        for left, low, right, high in found.tolist()
+    ]
+    for (west, south, east, north), own in zip(boxes, cells, strict=True):
+        for lon, lat in itertools.product((west, east, (west + east) / 2), (south, north, (south + north) / 2)):
+            assert (int(lines.row(np.array([lat]))[0]), int(lines.column(np.array([lon]))[0])) in own
+    counted = covered(found, lines.columns, lines.rows).reshape(lines.rows, lines.columns)
+    for row, column in itertools.product(range(lines.rows), range(lines.columns)):
+        assert counted[row, column] == sum((row, column) in own for own in cells)
+    which = np.arange(len(boxes)) // 2  # two boxes of one conjunction
+    name, owner = named(found, lines.columns, name_of, which)
+    told = list(zip(owner.tolist(), name.tolist(), strict=True))
+    wanted = {(n // 2, int(name_of[r * lines.columns + c])) for n, own in enumerate(cells) for r, c in own}
+    assert told == sorted(wanted)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_a_plan_sends_and_holds_is_what_its_definition_says(shared):
+    posts = [([1, 2], 0.5, 0.5), ([3], 0.5, 0.5), ([1], 5.5, 0.5), ([2, 3], 5.5, 0.5), ([], 0.5, 0.5)]
+    queries = [([1], (0.1, 0.1, 0.9, 0.9)), ([2, 1], (0.1, 0.1, 5.9, 0.9)), ([3], (5.1, 0.1, 5.9, 0.9))]
+    work = ground(posts, queries).workload
+    lines = Lines(np.array([3.0]), np.zeros(0))
+    west = Area((0, 1), {b"w1": 1, b"w2": 0}) if shared else Area((0,))
+    plan = SpacePlan("by hand", 2, 5, lines, np.array([0, 1], np.uint32), (west, Area((1,)), Area((0, 1))), MODEL)
+    sent, held = sent_and_held(plan, work)
+    # West of 3: the first post says w1 and w2, the second w3, which leads to nothing there. East: w1 leads to nothing,
+    # w2 and w3 do. With its words shared out, the first post goes to both workers.
+    assert sent.tolist() == ([1, 2] if shared else [1, 1])
+    # The first conjunction lies in the west, the second on both sides, the third in the east.
+    assert held.tolist() == ([1, 3] if shared else [2, 2])
+    assert loads_of(plan, work).tolist() == [MODEL.load(o, q) for o, q in zip(sent, held, strict=True)]
+    assert cell_products(plan, work).tolist() == [3 * 2, 2 * 2]
+
+
+def slow_work(plan: SpacePlan, work: Workload) -> list[list[float]]:
+    """Posts sent, words looked up, conjunctions found and held, by looking at every post, word and conjunction."""
+    row_of, workers = plan.workers_of(work.terms)
+
+    def area_at(lon: float, lat: float) -> int:
+        row, column = int(plan.lines.row(np.array([lat]))[0]), int(plan.lines.column(np.array([lon]))[0])
+        return int(plan.area_of_cell[row * plan.lines.columns + column])
+
+    area, which = plan.areas_of(work.boxes, np.arange(len(work.anchors)))
+    lies = {(int(a), int(q)): int(workers[row_of[a], work.anchors[q]]) for a, q in zip(area, which, strict=True)}
+    told = np.zeros((4, plan.workers))
+    for (lon, lat), (first, end) in zip(work.positions.tolist(), work.received.bounds.tolist(), strict=True):
+        words, here = {0, *work.received.terms[first:end].tolist()}, area_at(lon, lat)
+        asked = {q: worker for (a, q), worker in lies.items() if a == here and int(work.anchors[q]) in words}
+        for worker in set(asked.values()):
+            held = {int(work.anchors[q]) for (_, q), other in lies.items() if other == worker}
+            told[:2, worker] += 1, len(words & held)
+        for q, worker in asked.items():
+            west, south, east, north = work.boxes[q].tolist()
+            told[2, worker] += west <= lon <= east and south <= lat <= north
+    for _, worker in {(q, worker) for (_, q), worker in lies.items()}:
+        told[3, worker] += 1
+    return told.tolist()
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10_000), name=st.sampled_from(["hybrid", "kdt", "kdtree", "grid", "metric"]))
+def test_the_work_of_a_plan_is_what_counting_one_by_one_finds(seed, name):
+    rng = np.random.default_rng(seed)
+    posts = [
+        (rng.integers(1, 9, rng.integers(0, 5)).tolist(), *rng.uniform(0, 8, 2).tolist())
+        for _ in range(rng.integers(1, 25))
+    ]
+    corners = np.sort(rng.uniform(0, 8, (rng.integers(1, 25), 2, 2)), axis=1)
+    queries = [([int(rng.integers(0, 9))], (*low.tolist(), *high.tolist())) for low, high in corners]
+    work = ground(posts, queries).workload
+    plan = fit_space(name, work, 3)
+    assert Sample.of(work).counted(plan).tolist() == slow_work(plan, work)
+
+
+def test_the_work_is_told_in_time_by_hand():
+    work = TOWNS.workload
+    plan = fit_space("kdtree", work, 2)
+    west, east = Sample.of(work).work(plan, WorkModel(post_ns=1000, word_ns=100, found_ns=10, update_ns=1))
+    # West: four posts say five anchors; only the first, third and fourth lie in a box of their word. East: two posts
+    # say an anchor, and find it; it holds two boxes more, which reach across the line. Eight posts have 0.8 insertions,
+    # so each of five conjunctions has 0.16.
+    assert west == pytest.approx(4 * 1000 + 5 * 100 + 3 * 10 + 3 * 0.16)
+    assert east == pytest.approx(2 * 1000 + 2 * 100 + 2 * 10 + 4 * 0.16)
+
+
+def test_cuts_have_equal_weights_on_both_sides():
+    weights = np.array([6.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.5, 0.5])
+    heavy = Ground.of(TOWNS.workload, TOWNS.lines, MODEL, weights).root()
+    assert [sorted(half.posts.tolist()) for half in heavy.halves(0)] == [[0, 1], [2, 3, 4, 5, 6, 7]]
+
+
+def test_hybrid_is_the_candidate_whose_busiest_worker_has_least_to_do_for_posts_held_out(monkeypatch):
+    """Seven of eight posts lie in the west, but what the eighth finds takes most of the time."""
+    rng = np.random.default_rng(4)
+    crowd = [([1], float(rng.uniform(0, 4)), float(rng.uniform(0, 8))) for _ in range(700)]
+    few = [([2], float(rng.uniform(4, 8)), float(rng.uniform(0, 8))) for _ in range(100)]
+    queries = [([1], (0.0, 0.0, 4.0, 8.0))] + [([2], (4.0, 0.0, 8.0, 8.0))] * 400
+    posts = [(crowd + few)[number] for number in rng.permutation(800)]
+    work = ground(posts, queries).workload
+    seen: list[int] = []
+
+    def watched(make):
+        def made(workload, workers, model):
+            seen.append(len(workload.positions))
+            return make(workload, workers, model)
+
+        return made
+
+    monkeypatch.setattr(spatial_registry, "CANDIDATES", [watched(make) for make in spatial_registry.CANDIDATES])
+    judged = Sample.of(work)
+    busiest = {name: max(judged.work(fit_space(name, work, 4), WorkModel())) for name in ("hybrid", "kdtree", "kdt")}
+    assert busiest["hybrid"] < 0.7 * busiest["kdtree"]
+    assert busiest["hybrid"] <= busiest["kdt"]
+    assert seen == [533] * len(spatial_registry.CANDIDATES) + [800]  # a third was held out; the best one is made of all

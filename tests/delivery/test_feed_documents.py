@@ -1,0 +1,115 @@
+"""Documents for feed readers: three formats that say the same, whatever a post holds."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from xml.etree import ElementTree as ET
+
+import feedparser
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidings.delivery.feeds.atom import atom
+from tidings.delivery.feeds.json_feed import json_feed
+from tidings.delivery.feeds.model import document, said_at
+from tidings.delivery.feeds.rss import rss
+from tidings.store.rows import StoredMatch
+
+ATOM = "{http://www.w3.org/2005/Atom}"
+
+
+def match(cursor=1, post_id="a", text="text", **more):
+    told = dict.fromkeys(("time", "author", "lang", "lat", "lon", "title", "link"))
+    told |= {"tags": [], "arrived_at": 1_800_000_000.0, "index_version": 1, "batch": 1, **more}
+    return StoredMatch(cursor=cursor, post_id=post_id, text=text, **told)
+
+
+def made(*matches):
+    return document(7, 'storm OR "heavy rain"', matches, "http://t/read/x/kind", "http://t/", 1_800_000_100.0)
+
+
+matches = st.builds(
+    match,
+    post_id=st.text() | st.integers(),
+    text=st.text() | st.none(),
+    title=st.text() | st.none(),
+    author=st.text() | st.none(),
+    link=st.text() | st.text().map("https://e.org/{}".format) | st.none(),
+    time=st.text() | st.none(),
+    tags=st.lists(st.text(), max_size=3),
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(matches, max_size=3))
+def test_any_post_gives_three_documents_that_say_the_same(found):
+    whole = made(*found)
+    channel = ET.fromstring(rss(whole))[0]
+    feed = ET.fromstring(atom(whole))
+    told = json.loads(json_feed(whole))
+    items, entries = channel.findall("item"), feed.findall(f"{ATOM}entry")
+    ids = [entry.id for entry in whole.entries]
+    assert [item.findtext("guid") for item in items] == ids
+    assert [entry.findtext(f"{ATOM}id") for entry in entries] == ids
+    assert [item["id"] for item in told["items"]] == ids
+    links = [entry.link for entry in whole.entries]
+    assert [item.findtext("link") for item in items] == links
+    assert [item.get("url") for item in told["items"]] == links
+    assert all(link is None or link.startswith(("http://", "https://")) for link in links)
+
+
+def test_readers_understand_them():
+    whole = made(
+        match(1, text="<b>bold</b> & so on", title="A <i>title</i>", link="https://e.org/1", author="Ann", tags=["x"]),
+        match(2, "b", text="second", time="2026-01-02T03:04:05+01:00"),
+    )
+    for written in (rss(whole), atom(whole)):
+        read = feedparser.parse(written)
+        assert not read.bozo
+        assert read.feed.title == 'Tidings: storm OR "heavy rain"'
+        newest, oldest = read.entries
+        assert newest.published_parsed[:6] == (2026, 1, 2, 2, 4, 5)
+        assert oldest.link == "https://e.org/1"
+        assert newest.id.startswith("urn:uuid:")
+        (self,) = [link for link in read.feed.links if link.rel == "self"]
+        assert self.href == "http://t/read/x/kind"
+
+
+def test_markup_of_a_post_stays_text():
+    whole = made(match(text="<script>alert(1)</script>"))
+    item = ET.fromstring(rss(whole))[0].find("item")
+    assert item.findtext("description") == "&lt;script&gt;alert(1)&lt;/script&gt;"  # HTML that shows the text
+    content = ET.fromstring(atom(whole)).find(f"{ATOM}entry/{ATOM}content")
+    assert (content.get("type"), content.text) == ("text", "<script>alert(1)</script>")
+
+
+def test_ids_are_those_of_the_post_and_not_of_the_moment():
+    once, again = made(match(1, "a"), match(2, 5)), made(match(9, 5), match(10, "5"))
+    assert once.entries[0].id == again.entries[1].id
+    assert again.entries[0].id != again.entries[1].id
+
+
+def test_only_links_to_the_web_go_out():
+    links = ["javascript:alert(1)", "HTTPS://e.org/", "//e.org", "ftp://e.org", ""]
+    found = made(*(match(n, str(n), link=link) for n, link in enumerate(links)))
+    assert [entry.link for entry in found.entries[::-1]] == [None, "https://e.org/", None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("time", "moment"),
+    [
+        ("2026-01-02T03:04:05Z", (2026, 1, 2, 3, 4, 5)),
+        ("2026-01-02", (2026, 1, 2)),
+        ("1767323045", (2026, 1, 2, 3, 4, 5)),
+        ("Fri, 02 Jan 2026 03:04:05 GMT", (2026, 1, 2, 3, 4, 5)),
+    ],
+)
+def test_times_are_read_in_the_spellings_that_occur(time, moment):
+    assert said_at(time) == datetime(*moment, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("time", [None, "", "yesterday", "9" * 30, "nan", "inf", "-1e300", "0001-01-01T00:00:00+14:00"])
+def test_a_time_that_is_none_is_no_time(time):
+    assert said_at(time) is None

@@ -1,0 +1,74 @@
+"""Crawling on Spark: due feeds shared out over crawlers, what is new comes back."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.crawl.servers import MANNERS, rss
+
+from tidings.crawl.loop import Rounds
+from tidings.spark.crawl_stage import by_name, crawl_round
+from tidings.store import open_store
+
+
+@contextmanager
+def serving(shown):
+    """Feeds by path, as they are shown now, with an ETag."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = shown.get(self.path)
+            etag = f'"{hash(body)}"'
+            known = self.headers.get("If-None-Match") == etag
+            self.send_response(404 if body is None else 304 if known else 200)
+            self.send_header("ETag", etag)
+            self.send_header("Content-Length", str(0 if known else len(body or b"")))
+            self.end_headers()
+            if not known:
+                self.wfile.write(body or b"")
+
+        def log_message(self, *arguments):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_all_feeds_of_a_host_are_one_crawlers():
+    hosts = [f"h{n % 50}.example" for n in range(200)]
+    crawler_of = defaultdict(set)
+    for host, crawler in zip(hosts, by_name(hosts, 4), strict=True):
+        crawler_of[host].add(crawler)
+    assert {len(one) for one in crawler_of.values()} == {1}
+    assert set().union(*crawler_of.values()) == {0, 1, 2, 3}
+
+
+def test_rounds_on_spark_bring_every_article_once_and_then_only_news(spark, tmp_path):
+    shown = {f"/{n}": rss(f"{n}a", f"{n}b", title=f"Feed {n}") for n in range(30)}
+    with serving(shown) as url, open_store(tmp_path) as store:
+        feeds = [store.add_feed(url + path) for path in (*shown, "/missing")]
+
+        def visit(due, known):
+            return crawl_round(
+                spark, due, known, MANNERS, 3, lambda hosts, crawlers: [n % 3 for n in range(len(hosts))]
+            )
+
+        def crawled():
+            store.database.run("UPDATE feed SET due_at = 0")
+            rounds = Rounds(store, tmp_path / "inbox", MANNERS.politeness, visit, lambda line: None)
+            return rounds.run(threading.Event(), once=True)
+
+        first = crawled()
+        shown["/7"] = rss("7c", "7a", "7b")
+        second = crawled()
+        health = {one.id: one for one in store.feeds()}
+    assert (first.visits, first.articles, first.steps) == (31, 60, {"read": 30, "failed": 1})
+    assert (second.articles, second.steps) == (1, {"unchanged": 29, "read": 1, "failed": 1})
+    assert [health[feed].title for feed in feeds[:3]] == ["Feed 0", "Feed 1", "Feed 2"]
+    assert (health[feeds[-1]].state, health[feeds[-1]].error) == ("failing", "there is nothing at this address")
+    assert sum(len(file.read_text().splitlines()) for file in (tmp_path / "inbox").iterdir()) == 61

@@ -1,0 +1,171 @@
+"""What came from outside is harmless once it was cleaned, and says what it said."""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from urllib.parse import urlsplit
+
+import nh3
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidings.text.reference_analyzer import clean
+from tidings.text.sanitize import (
+    _BLOCKS,
+    _DROPPED_WHOLE,
+    MAX_HTML,
+    MAX_LINK,
+    PLAIN_LINK,
+    clean_link,
+    clean_text,
+    spelt_link,
+    text_of_html,
+)
+
+DIRECTIONS = [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))]
+PIECES = st.sampled_from(
+    "<script> </script> <img src=x onerror=alert(1)> <a href='javascript:x'> </a> <svg/onload=x> <p> </p> <b <!-- --> "
+    "<![CDATA[ ]]> &lt;script&gt; &#x6a; <style> </style> <math><mtext><table><mglyph><style> <noscript> <title> "
+    "\x00 \x1f \x1b[31m \ud83d \ufffe \u202e \u2028 \r\n < > & \" ' / = <iframe/srcdoc=x> <form><input> "
+    "<base href=//x>".split(" ")
+)
+HOSTILE = st.lists(PIECES | st.text(max_size=8), max_size=12).map("".join)
+ANYTHING = st.text(st.characters(), max_size=60) | HOSTILE
+
+
+@settings(deadline=None)
+@given(ANYTHING)
+def test_text_holds_nothing_a_document_may_not_hold(text):
+    cleaned = clean_text(text)
+    assert not [ch for ch in cleaned if unicodedata.category(ch) in ("Cc", "Cs") and ch not in "\n\t"]
+    assert not set(cleaned) & {*DIRECTIONS, "\ufffe", "\uffff", "\u2028", "\U0001fffe"}
+    assert clean_text(cleaned) == cleaned
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(exclude_characters=DIRECTIONS), max_size=60) | HOSTILE.filter(lambda s: "\u202e" not in s))
+def test_cleaning_text_changes_no_word_a_subscription_could_ask_for(text):
+    assert clean(clean_text(text)).terms == clean(text).terms
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a <b> & c &lt;", "a <b> & c &lt;"),  # plain text is not HTML
+        ("née ☕️ 👩‍👩‍👧 שלום", "née ☕️ 👩‍👩‍👧 שלום"),
+        ("one\r\ntwo\rthree\u2028four\tfive", "one\ntwo\nthree\nfour\tfive"),
+        ("red \x1b[31m\x00alert", "red  [31m alert"),
+        ("half \ud83d", "half \ufffd"),
+        ("invoice\u202efdp.exe", "invoicefdp.exe"),
+    ],
+)
+def test_text_says_what_it_said(text, expected):
+    assert clean_text(text) == expected
+
+
+def test_text_that_is_too_long_ends_in_an_ellipsis():
+    assert clean_text("abcdef", longest=6) == "abcdef"
+    assert clean_text("abcdefg", longest=6) == "abcde…"
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ("<h1>Tea</h1><p>is&nbsp;hot</p><ul><li>one</li><li>two</li></ul>", "Tea\nis hot\none\ntwo"),
+        ("a<br>b", "a\nb"),
+        ("un<b>believ</b>able", "unbelievable"),
+        ("1 &lt; 2 &amp;amp; <style>p{}</style>3", "1 < 2 &amp; 3"),
+        ("&lt;script&gt;", "<script>"),  # the text of a page about scripts
+        ("I <3 tea", "I <3 tea"),
+        ("no html at all", "no html at all"),
+        ("<script>alert(1)</script>tea", "tea"),
+        ("<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>", ""),
+        ("<iframe srcdoc='<script>x</script>'></iframe><object data=x>y</object>tea<!-- z -->", "tea"),
+        ("<a href='javascript:x' onclick=x title=x>tea</a><img alt=x onerror=x>", "tea"),
+        ('<p lang="en" title="<script>">tea</p><ul><li title="a>b">milk</li></ul>', "tea\nmilk"),
+        ("<svg onload=x><text>x</text></svg><template>x</template><noscript>x</noscript>tea", "tea"),
+    ],
+)
+def test_the_text_of_html_is_what_its_reader_sees(document, expected):
+    assert text_of_html(document) == expected
+
+
+@settings(deadline=None)
+@given(ANYTHING)
+def test_the_text_of_html_is_clean_text(document):
+    text = text_of_html(document)
+    assert clean_text(text) == text == text.strip()
+
+
+@settings(deadline=None)
+@given(
+    ANYTHING
+    | st.lists(st.sampled_from(["<p>", "</p>", "<br>", " ", "\t", "\n", "&nbsp;", "a", "é", "&amp;", "&#1;"])).map(
+        "".join
+    )
+)
+def test_the_text_of_html_is_what_its_definition_says(document):
+    """The tags a browser ends lines at, entities decoded, runs of blanks one blank, and no empty lines."""
+    bare = nh3.clean(
+        clean_text(document), tags=set(_BLOCKS), clean_content_tags=set(_DROPPED_WHOLE), attributes={}, link_rel=None
+    )
+    text = clean_text(html.unescape(re.sub(r"</?[a-z][a-z0-9]*>", "\n", bare)))
+    expected = re.sub(r" ?\n[ \n]*", "\n", re.sub(r"[ \t\xa0]+", " ", text)).strip()
+    assert text_of_html(document) == expected
+
+
+@settings(deadline=None)
+@given(st.from_regex(PLAIN_LINK, fullmatch=True))
+def test_a_link_that_looks_clean_is_clean(link):
+    assert spelt_link(link) == (link if len(link) <= MAX_LINK else None)
+
+
+@pytest.mark.parametrize(
+    ("link", "expected"),
+    [
+        ("https://Example.org", "https://example.org/"),
+        ('  http://e.org:8080/a b?q="<é>"#f \n', "http://e.org:8080/a%20b?q=%22%3C%C3%A9%3E%22#f"),
+        ("https://münchen.de/%C3%A9?a=1&b=2", "https://münchen.de/%C3%A9?a=1&b=2"),
+        ("http://[2001:DB8::1]:80/", "http://[2001:db8::1]:80/"),
+        ("https://good.org@evil.org/", "https://evil.org/"),
+        ("https://evil.org\\@good.org/", "https://evil.org/@good.org/"),
+        ("java\tscript:alert(1)", None),
+        ("JAVASCRIPT://e.org/%0aalert(1)", None),
+        ("data:text/html,<script>", None),
+        ("file:///etc/passwd", None),
+        ("//e.org/x", None),
+        ("/x", None),
+        ("", None),
+        ("https://", None),
+        ("https:e.org", None),
+        ("http://[::1", None),
+        ("http://e.org:99999/", None),
+        ("http://e.\u202egro/", None),
+        ("http://e%2eorg/", None),
+        ("http://e.org/" + "x" * 5_000, None),
+        ("http://e.org/" + "é" * 1_000, None),  # spelt out it is too long
+    ],
+)
+def test_a_link_goes_to_the_web_or_nowhere(link, expected):
+    assert clean_link(link) == expected
+
+
+@settings(deadline=None)
+@given(ANYTHING | ANYTHING.map("http://".__add__) | ANYTHING.map("https://e.org/".__add__))
+def test_a_cleaned_link_is_clean(link):
+    cleaned = clean_link(link)
+    if cleaned is not None:
+        assert clean_link(cleaned) == cleaned
+        assert urlsplit(cleaned).scheme in ("http", "https")
+        assert not set(cleaned) & set(' "<>\\`\n\t\x00')
+
+
+@pytest.mark.parametrize(
+    "bomb", ["<div>", "<b>", "<a href=//x>", "&", "<", "<p><b>", "<table><td>", "</p>", "<!--", "\u202e<"]
+)
+def test_a_document_made_to_be_slow_is_cleaned_all_the_same(bomb):
+    document = bomb * (2 * MAX_HTML // len(bomb))
+    assert len(text_of_html(document)) <= MAX_HTML
