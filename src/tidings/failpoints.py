@@ -29,7 +29,7 @@ CRAWL_POINTS = (
 VARIABLE = "TIDINGS_CRASH"  # "POINT@BATCH", as in "after writing@3"; "POINT@any" is the first such point
 
 
-def reached(point: str, batch: int) -> None:
+def failpoint(point: str, batch: int) -> None:
     """Called at each point; kills the process (not even cleaning up) where the environment says so."""
     assert point in (*POINTS, *KEEPING_POINTS, *CORRELATE_POINTS, *SWITCH_POINTS, *CRAWL_POINTS)
     if os.environ.get(VARIABLE) in (f"{point}@{batch}", f"{point}@any"):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tidings.crawl.decide import Outcome
 from tidings.crawl.rate_limit import Hosts, Politeness
-from tidings.failpoints import reached
+from tidings.failpoints import failpoint
 from tidings.ingest.inbox import put_lines
 from tidings.store import DueFeed, Store
 
@@ -86,9 +86,9 @@ class Rounds:
         for one in outcomes:
             self._hosts.asked(asked[one.visited.feed], time.time(), one.wait_s)
         number = self._tally.rounds
-        reached("before storing articles", number)
+        failpoint("before storing articles", number)
         articles = self._store.visited([one.visited for one in outcomes])
-        reached("after storing articles", number)
+        failpoint("after storing articles", number)
         send(self._store, self._inbox, number)
         self._tally.add(outcomes, articles)
         self._say(_told(outcomes, articles, time.monotonic() - start))
@@ -97,9 +97,9 @@ class Rounds:
 def send(store: Store, inbox: Path, number: int) -> None:
     """Put what is in the outbox into the inbox of the stream; after a crash it is put again under the same name."""
     for row in store.outbox():
-        reached("before putting articles", number)
+        failpoint("before putting articles", number)
         put_lines(inbox, f"crawl-{row.number}", [row.lines])
-        reached("after putting articles", number)
+        failpoint("after putting articles", number)
         store.sent(row.number)
 
 

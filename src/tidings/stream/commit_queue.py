@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tidings.atomic_io import write_durably
 from tidings.errors import InputError
-from tidings.failpoints import reached
+from tidings.failpoints import failpoint
 from tidings.store import Found, Pin, ShedCounts, Store
 from tidings.stream.spill import Parts, keep, kept
 
@@ -76,7 +76,7 @@ class Storing:
             return
         keep(parts, _files(self._folder, begun.batch))
         _note(self._folder, begun, result)
-        reached("after keeping", begun.batch)
+        failpoint("after keeping", begun.batch)
         self._thread = threading.Thread(target=self._behind, args=(begun, result, parts), daemon=True)
         self._thread.start()
 
@@ -131,12 +131,12 @@ def _store_left(store: Store, note: Path) -> None:
 
 def _commit(store: Store, begun: Begun, result: Result, parts: Iterable[Found]) -> None:
     def before_commit() -> None:
-        reached("after writing", begun.batch)
-        reached("before committing", begun.batch)
+        failpoint("after writing", begun.batch)
+        failpoint("before committing", begun.batch)
 
-    reached("before writing", begun.batch)
+    failpoint("before writing", begun.batch)
     store.commit_parts(begun.stream, begun.batch, parts, result.figures, before_commit, result.counts())
-    reached("after committing", begun.batch)
+    failpoint("after committing", begun.batch)
 
 
 def _files(folder: Path, batch: int) -> Path:

@@ -22,7 +22,7 @@ from tidings.correlate.settings import LiveSettings
 from tidings.correlate.state_pages import Page
 from tidings.correlate.windows import Windows, keep_settings
 from tidings.errors import TidingsError
-from tidings.failpoints import reached
+from tidings.failpoints import failpoint
 from tidings.spark.correlate_live import FIGURES, live_reports, own_session
 from tidings.spark.error_translation import in_words
 from tidings.stream.metrics.correlations import FOLDER, CorrelationFigures, changed, load_correlations
@@ -157,13 +157,13 @@ class Sink:
 
     def _take(self, reports: DataFrame, batch: int) -> None:
         start = time.monotonic()
-        reached("before correlating", batch)
+        failpoint("before correlating", batch)
         rows = reports.toArrow().to_pylist()  # once: every look would run the batch again
-        reached("before tracking", batch)
+        failpoint("before tracking", batch)
         told: dict[str, Any] = next((json.loads(row["blob"]) for row in rows if row["calculator"] == FIGURES), {})
         pages = [Page(row["names"], row["blob"]) for row in rows if row["calculator"] != FIGURES]
         count, last_us = self.windows.write(batch, pages)
-        reached("after tracking", batch)
+        failpoint("after tracking", batch)
         is_new = batch > self.figures.batch
         self.tell(
             **told,

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidings.errors import IndexDamaged, InputError
-from tidings.failpoints import reached
+from tidings.failpoints import failpoint
 from tidings.index.reader import Index
 from tidings.routing.shed_accounting import Owed
 from tidings.routing.stats import Noted
@@ -72,14 +72,14 @@ class Batches:
         with self.running:
             if self.stopping.is_set():
                 raise Stopping
-            reached("after checkpointing", batch - 1)
+            failpoint("after checkpointing", batch - 1)
             self.spent_ms = {}
             try:
                 self._run(posts, batch)
             except Exception as error:
                 self.failure = error
                 raise
-            reached("before checkpointing", batch)
+            failpoint("before checkpointing", batch)
 
     @property
     def storing_failure(self) -> Exception | None:
@@ -91,16 +91,16 @@ class Batches:
         self._storing.wait(seconds)
 
     def _run(self, posts: DataFrame, batch: int) -> None:
-        reached("before reading", batch)
+        failpoint("before reading", batch)
         stream, start = self.stream(), time.monotonic()
         with self._timed("index"):
             pin, index = self._pinned(stream, batch)
-        reached("after reading", batch)
+        failpoint("after reading", batch)
         if pin.done:
             return
-        reached("before matching", batch)
+        failpoint("before matching", batch)
         parts, noted = self._matched(posts, index, batch, pin.shed)
-        reached("after matching", batch)
+        failpoint("after matching", batch)
         with self._timed("storing"):
             left = self.delivery.deliver(stream, batch, index.version, parts)
             begun = Begun(stream, batch, index.version, _plan_version(index), pin.shed)
@@ -154,12 +154,12 @@ class Batches:
             self.adjuster.at_border()
         switches = self.follower.has_learned
         if switches:
-            reached("before switching", batch)
+            failpoint("before switching", batch)
         index = self.follower.refresh()
         if self.lineage is not None:
             self.lineage.note(index.manifest.position)
         if switches:
-            reached("after switching", batch)
+            failpoint("after switching", batch)
         self.relearner.at_version(index)
         if self.adjuster is not None:
             self.adjuster.at_version(index)
