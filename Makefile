@@ -1,56 +1,70 @@
-# `make` alone lists what there is. Every target sets up first what it needs; a second time that costs nothing.
+# `make` lists the targets. Every target installs what it needs first; the second time that costs nothing.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-long fuzz check format bench soak lab clean
+.PHONY: help setup run test test-data test-long test-wheel fuzz coverage check format docs bench soak lab clean
 
 BIN := .venv/bin
 STAMP := .venv/.tidings-setup
-# Spark takes java from JAVA_HOME or PATH; hand it the one that will do (and install it if it went away since the set-up)
+# Spark takes Java from JAVA_HOME. setup.sh prints a suitable one and installs it if it is missing.
 WITH_JAVA = JAVA_HOME=$$(scripts/setup.sh java) && export JAVA_HOME &&
+PYTEST = $(WITH_JAVA) $(BIN)/python -m pytest
+PARALLEL := -n 2 --dist worksteal
 ARGS ?=
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
 
-setup: $(STAMP)  ## virtual environment, packages, Java 17 if missing; leaves .venv/bin/tidings
+setup: $(STAMP)  ## create .venv with all packages; install Java 17 if it is missing
 
 $(STAMP): pyproject.toml lab/pyproject.toml constraints.txt scripts/setup.sh
 	@scripts/setup.sh
 	@touch $@
 
-run: $(STAMP)  ## a live demonstration on posts the project makes itself
+run: $(STAMP)  ## run a live demonstration on generated posts
 	@$(WITH_JAVA) $(BIN)/tidings demo $(ARGS)
 
-SHARED := -n 2 --dist loadfile  # much of a test is Spark starting, which takes one core; four took no less time
+test: $(STAMP)  ## run the tests (ARGS="-k word" selects some)
+	@$(PYTEST) -m "not long and not wheel" --durations=20 $(PARALLEL) $(ARGS)
 
-test: $(STAMP)  ## the tests, without the long ones (ARGS="-k word" to choose)
-	@$(WITH_JAVA) $(BIN)/python -m pytest -m "not long" $(SHARED) $(ARGS)
+test-data: $(STAMP)  ## run only the tests that use the real data in ../shared
+	@$(PYTEST) -m "real_data and not long" $(PARALLEL) $(ARGS)
 
-test-long: $(STAMP)  ## all tests, the long ones too
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(SHARED) $(ARGS)
+test-long: $(STAMP)  ## run all tests, including the long ones
+	@$(PYTEST) -m "not wheel" --hypothesis-profile full --durations=20 $(PARALLEL) $(ARGS)
 
-fuzz: $(STAMP)  ## the tests of generated input, with examples that were not tried before
-	@$(WITH_JAVA) $(BIN)/python -m pytest -m "hypothesis and not long" --hypothesis-profile fresh $(SHARED) $(ARGS)
+test-wheel: $(STAMP)  ## build the wheel, install it into an empty environment and run the commands
+	@$(PYTEST) -m wheel $(ARGS)
 
-check: $(STAMP)  ## lint, formatting and types
+fuzz: $(STAMP)  ## run the generated tests with examples that were never tried before
+	@$(PYTEST) -m "hypothesis and not long" --hypothesis-profile fresh $(PARALLEL) $(ARGS)
+
+coverage: $(STAMP)  ## measure the code coverage of `make test`
+	@NUMBA_DISABLE_JIT= $(PYTEST) -m "not long and not wheel" --cov --cov-report=term $(PARALLEL) $(ARGS)
+
+check: $(STAMP)  ## lint, formatting, types, package layers, generated docs
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m tidings.cli.reference --check docs/cli.md
 
-format: $(STAMP)  ## mend what can be mended by itself
+format: $(STAMP)  ## apply automatic fixes and formatting
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: $(STAMP)  ## the benchmarks: raw results and plots
-	@$(WITH_JAVA) $(BIN)/python -m tidings_lab.bench $(ARGS)
+docs: $(STAMP)  ## generate docs/cli.md from the commands
+	@$(BIN)/python -m tidings.cli.reference > docs/cli.md
 
-soak: $(STAMP)  ## the stream for an hour while subscriptions come and go (ARGS="--minutes 5" for less)
-	@$(WITH_JAVA) $(BIN)/python -m tidings_lab.bench --only soak $(ARGS)
+bench: $(STAMP)  ## run the benchmarks; store raw results and draw figures
+	@$(WITH_JAVA) $(BIN)/tidings-lab bench $(ARGS)
 
-lab: $(STAMP)  ## the experiments of S³-TM and their report (ARGS=--quick for minutes instead of hours)
-	@$(BIN)/tidings-lab run --all $(ARGS)
+soak: $(STAMP)  ## run the stream for an hour while subscriptions change (ARGS="--minutes 5" for less)
+	@$(WITH_JAVA) $(BIN)/tidings-lab soak $(ARGS)
+
+lab: $(STAMP)  ## run the experiments of the papers and write the report (ARGS=--quick takes minutes)
+	@$(WITH_JAVA) $(BIN)/tidings-lab run --all $(ARGS)
 	@$(BIN)/tidings-lab report --out docs/lab
 
-clean:  ## remove caches and what Spark leaves behind (the virtual environment stays)
-	@rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log
-	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+clean:  ## delete caches and files that Spark leaves behind (.venv stays)
+	@rm -rf build dist .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log
+	@find src lab tests -name __pycache__ -type d -prune -exec rm -rf {} +
