@@ -27,7 +27,7 @@ def parse_duration(text: str, subject: str = "duration") -> timedelta:
     parts = _DURATION.fullmatch(text)
     length = _UNIT_LENGTH.get(parts[2].lower()) if parts else None
     if parts is None or length is None:
-        raise InputError(f"{subject} {text!r}: not a duration. Give a number and ms, s, min, h, d or w, such as '5 min'.")
+        raise InputError(f"{subject} {text!r}: not a duration. Give a number and ms, s, min, h, d or w (5 min).")
     try:
         duration = float(parts[1]) * length
     except OverflowError:
