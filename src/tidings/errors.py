@@ -1,26 +1,39 @@
-"""Every error Tidings raises on purpose, in one tree.
+"""All errors that Tidings raises on purpose.
 
-An error carries its subject (the file, the query, the position) and one sentence that says what to do.
-``exit_code`` is what the command line returns for it: 2 when the caller can mend it, 1 when the machine failed.
+    TidingsError                  exit code 1: the machine or the environment failed
+    ├── InputError                exit code 2: the caller can correct it
+    │   ├── QueryError            a query is invalid; has the position of the error
+    │   ├── MissingExtraError     an optional dependency is not installed
+    │   ├── IndexDamaged          an index is truncated, foreign or of another format version
+    │   ├── StoreDamaged          a store is damaged, foreign or of a newer version
+    │   ├── QuotaExceeded         an owner reached a limit; may have a time to retry
+    │   ├── UnknownSubscription   no such subscription, or it belongs to another owner
+    │   ├── UnknownOwner
+    │   ├── UnknownFeed           no such feed, or the owner does not follow it
+    │   └── UnknownWebhook        no such webhook, or it belongs to another owner
+    ├── OutputError               a result could not be written; no partial result is left
+    └── StoreError                the store cannot be reached, read or written; the transaction was rolled back
+        ├── StoreFull             the disk of the store is full
+        ├── StoreBusy             exit code 2: another process has the lease, or the write lock for too long
+        └── ChangeLogTruncated    the change log does not reach back far enough; read all subscriptions again
+
+A message has the form `<subject>: <what is wrong>. <What to do>.` The command line prints it and returns `exit_code`.
+Errors with arguments of their own define `__reduce__`, because Spark sends errors from workers to the driver by pickle.
 """
 
 from __future__ import annotations
 
 
 class TidingsError(Exception):
-    """The root: catch it to catch everything Tidings raises on purpose."""
-
     exit_code = 1
 
 
 class InputError(TidingsError):
-    """A command, file or column that cannot be used as it is; the sentence says what to do."""
-
     exit_code = 2
 
 
 class QueryError(InputError):
-    """A subscription query that is refused, with the position (0-based character) where it went wrong."""
+    """An invalid query; `position` is the offset of the error in characters, from 0."""
 
     def __init__(self, reason: str, position: int = 0) -> None:
         super().__init__(f"{reason} (at character {position + 1})")
@@ -31,9 +44,19 @@ class QueryError(InputError):
         return QueryError, (self.reason, self.position)
 
 
-class IndexDamaged(InputError):
-    """An index directory that is truncated, foreign or of another format version; names the file."""
+class MissingExtraError(InputError):
+    """A feature needs a package that is not installed; `requirement` is what to pass to pip."""
 
+    def __init__(self, feature: str, requirement: str) -> None:
+        super().__init__(f"{feature} is not installed. Install it with: pip install '{requirement}'")
+        self.feature = feature
+        self.requirement = requirement
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
+        return MissingExtraError, (self.feature, self.requirement)
+
+
+class IndexDamaged(InputError):
     def __init__(self, path: object, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
         self.path = path
@@ -43,40 +66,30 @@ class IndexDamaged(InputError):
         return IndexDamaged, (self.path, self.reason)
 
 
-class OutputError(TidingsError):
-    """The result could not be written: no space, no permission. Nothing half-written is left behind."""
-
-
-class StoreError(TidingsError):
-    """The store could not do it: it cannot be reached, written or read. Nothing half-written is left behind."""
-
-
-class StoreFull(StoreError):
-    """There is no room left where the store lies. The transaction was undone whole; make room and run again."""
-
-
-class StoreBusy(StoreError):
-    """Another process has what only one may have: the stream of a store, or its write lock for too long."""
-
-    exit_code = 2
-
-
 class StoreDamaged(InputError):
-    """A store that is damaged, foreign or of a newer version; names it and the way out."""
-
-    def __init__(self, where: object, reason: str) -> None:
-        super().__init__(f"{where}: {reason}")
-        self.where = where
+    def __init__(self, store: object, reason: str) -> None:
+        super().__init__(f"{store}: {reason}")
+        self.store = store
         self.reason = reason
 
     def __reduce__(self) -> tuple[type[StoreDamaged], tuple[object, str]]:
-        return StoreDamaged, (self.where, self.reason)
+        return StoreDamaged, (self.store, self.reason)
+
+
+class QuotaExceeded(InputError):
+    """A limit of an owner; `retry_after_s` is set where waiting helps."""
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.retry_after_s = retry_after_s
+
+    def __reduce__(self) -> tuple[type[QuotaExceeded], tuple[str, float | None]]:
+        return QuotaExceeded, (self.message, self.retry_after_s)
 
 
 class UnknownSubscription(InputError):
-    """A subscription that is not there: never given, somebody else's, or removed."""
-
-    def __init__(self, subscription: int, reason: str = "is not known; `tidings subscriptions` lists them") -> None:
+    def __init__(self, subscription: int, reason: str = "does not exist. `tidings subscriptions` lists yours") -> None:
         super().__init__(f"Subscription {subscription} {reason}.")
         self.subscription = subscription
         self.reason = reason
@@ -86,33 +99,17 @@ class UnknownSubscription(InputError):
 
 
 class UnknownOwner(InputError):
-    """An owner that is not there."""
-
     def __init__(self, name: str) -> None:
-        super().__init__(f"There is no owner {name}; `tidings owner list` lists them.")
+        super().__init__(f"Owner {name} does not exist. `tidings owner list` lists all.")
         self.name = name
 
     def __reduce__(self) -> tuple[type[UnknownOwner], tuple[str]]:
         return UnknownOwner, (self.name,)
 
 
-class QuotaExceeded(InputError):
-    """An owner has, or sent, as much as it may; ``retry_after_s`` where waiting helps."""
-
-    def __init__(self, sentence: str, retry_after_s: float | None = None) -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
-        self.retry_after_s = retry_after_s
-
-    def __reduce__(self) -> tuple[type[QuotaExceeded], tuple[str, float | None]]:
-        return QuotaExceeded, (self.sentence, self.retry_after_s)
-
-
 class UnknownFeed(InputError):
-    """A feed that is not there, or that this owner does not follow."""
-
     def __init__(self, feed: int) -> None:
-        super().__init__(f"Feed {feed} is not known; `tidings feeds list` lists them.")
+        super().__init__(f"Feed {feed} does not exist. `tidings feeds list` lists yours.")
         self.feed = feed
 
     def __reduce__(self) -> tuple[type[UnknownFeed], tuple[int]]:
@@ -120,19 +117,29 @@ class UnknownFeed(InputError):
 
 
 class UnknownWebhook(InputError):
-    """A webhook that is not there, or is somebody else's."""
-
     def __init__(self, webhook: str) -> None:
-        super().__init__(f"There is no webhook {webhook}.")
+        super().__init__(f"Webhook {webhook} does not exist.")
         self.webhook = webhook
 
     def __reduce__(self) -> tuple[type[UnknownWebhook], tuple[str]]:
         return UnknownWebhook, (self.webhook,)
 
 
-class ChangesForgotten(StoreError):
-    """The change log no longer goes back that far: read all subscriptions anew, then follow from their position."""
+class OutputError(TidingsError):
+    pass
 
 
-class ContendersDisagree(TidingsError):
-    """Two contenders of a benchmark found different matches, so their speeds mean nothing."""
+class StoreError(TidingsError):
+    pass
+
+
+class StoreFull(StoreError):
+    pass
+
+
+class StoreBusy(StoreError):
+    exit_code = 2
+
+
+class ChangeLogTruncated(StoreError):
+    pass

@@ -73,7 +73,7 @@ def test_lists_go_in_and_out(told):
         ("add bad", "is no address"),
         ("import bad", "should be OPML"),
         ("import missing", "cannot be read"),
-        ("remove another's", "Feed 2 is not known"),
+        ("remove another's", "Feed 2 does not exist"),
         ("bad network", "'intranet' is no network"),
         ("bad times", "is longer than"),
     ],

@@ -32,7 +32,7 @@ def _here(tmp_path, monkeypatch):
 def store():
     """With one subscription of ann's."""
     with open_store("tidings-state") as opened:
-        opened.subscribe("storm", "ann")
+        opened.QQ_subscribe_QQ("storm", "ann")
         yield opened
 
 
@@ -123,9 +123,9 @@ def test_long_texts_are_shortened_to_the_cells_of_a_line():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["2"], "Subscription 2 is not known"),
-        (["1", "--owner", "bob"], "Subscription 1 is not known"),
-        (["99999999999999999999999"], "is not known"),
+        (["2"], "Subscription 2 does not exist"),
+        (["1", "--owner", "bob"], "Subscription 1 does not exist"),
+        (["99999999999999999999999"], "does not exist"),
         (["one"], "valid integer"),
         (["1", "--limit", "0"], "--limit"),
     ],

@@ -46,7 +46,7 @@ def said(capsys):
 
 def stored(where="tidings-state"):
     with open_store(where) as store:
-        return [(one.id, one.owner, one.query, one.region) for one in store.subscriptions()]
+        return [(one.id, one.owner, one.query, one.region) for one in store.QQ_subscriptions_QQ()]
 
 
 def test_the_id_alone_is_printed_and_the_state_is_made(said):
@@ -167,7 +167,7 @@ def test_unsubscribe_removes_and_an_id_is_not_given_again(said):
 def test_the_subscription_of_another_owner_is_unknown(said):
     said("subscribe", "storm", "--owner", "ann")
     code, _, err = said("unsubscribe", 1, "--owner", "bob")
-    assert (code, err) == (2, "tidings: Subscription 1 is not known; `tidings subscriptions` lists them.\n")
+    assert (code, err) == (2, "tidings: Subscription 1 does not exist. `tidings subscriptions` lists yours.\n")
     assert said("unsubscribe", 1, "--owner", "ann")[0] == 0
 
 

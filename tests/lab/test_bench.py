@@ -12,13 +12,13 @@ import pytest
 
 from tidings.balance.word_registry import PARTITIONERS
 from tidings.demo.generate import generate_posts
-from tidings.errors import ContendersDisagree
 from tidings.index.builder import create_index
 from tidings.matching import postings_kernel
 from tidings.text.reference_analyzer import clean
 from tidings_lab import bench, bench_kernels, bench_plans, bench_scale, datasets, figures, native, results
 from tidings_lab.bench_pipeline import agree, measure_spine
 from tidings_lab.datasets import Posts, Subscriptions
+from tidings_lab.errors import ContendersDisagree
 from tidings_lab.inputs import Scale
 from tidings_lab.joins import Tally
 from tidings_lab.sample_queries import MOST, NumberedPosts, by_frequency, draw_rows

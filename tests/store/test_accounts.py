@@ -103,7 +103,7 @@ def test_an_address_stays_until_it_is_renewed_or_its_subscription_goes(store):
 def test_nobody_elses_address_is_told_or_changed(store):
     identity = store.subscribe("storm", "ann")
     for attempt in (store.addresses.of, store.addresses.renew):
-        with pytest.raises(UnknownSubscription, match="is not known"):
+        with pytest.raises(UnknownSubscription, match="does not exist"):
             attempt(identity, "bob")
     assert [store.addresses.find(wrong) for wrong in ("", "ä", "a\0b")] == [None] * 3
 

@@ -42,7 +42,7 @@ def test_a_feed_goes_with_its_last_owner(store):
 def test_what_one_does_not_follow_cannot_be_removed(store):
     feed = store.add_feed(URL, "ann")
     for number, owner in ((feed, "bob"), (feed + 1, None), (-1, None), (1 << 70, "ann")):
-        with pytest.raises(UnknownFeed, match=f"Feed {number} is not known"):
+        with pytest.raises(UnknownFeed, match=f"Feed {number} does not exist"):
             store.remove_feed(number, owner)
     with pytest.raises(InputError, match="is no address"):
         store.add_feed("gopher://example.com/")

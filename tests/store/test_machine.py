@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from tests.store.batches import matches, posts
 from tests.store.conftest import Clock, new_schema
 
-from tidings.errors import ChangesForgotten, UnknownSubscription
+from tidings.errors import ChangeLogTruncated, UnknownSubscription
 from tidings.store import Retention, open_store
 
 Batch = tuple[list[int], list[tuple[int, int]]]
@@ -47,7 +47,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 3))
     def subscribe(self, count: int) -> None:
-        ids = self.store.subscribe_many([(f"q{n}",) for n in range(count)])
+        ids = self.store.QQ_subscribe_many_QQ([(f"q{n}",) for n in range(count)])
         assert list(ids) == list(range(self.given + 1, self.given + count + 1))
         self.given += count
         self.live |= set(ids)
@@ -57,9 +57,9 @@ class StoreMachine(RuleBasedStateMachine):
     def unsubscribe(self, identity: int) -> None:
         if identity not in self.live:
             with pytest.raises(UnknownSubscription):
-                self.store.unsubscribe(identity)
+                self.store.QQ_unsubscribe_QQ(identity)
             return
-        self.store.unsubscribe(identity)
+        self.store.QQ_unsubscribe_QQ(identity)
         self.live.remove(identity)
         self.kept.pop(identity, None)
         self.log.append(("remove", identity))
@@ -123,7 +123,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def holds_what_the_model_holds(self) -> None:
-        assert [s.id for s in self.store.subscriptions()] == sorted(self.live)
+        assert [s.id for s in self.store.QQ_subscriptions_QQ()] == sorted(self.live)
         for identity in self.live:
             found = self.store.matches(identity)
             assert [match.post_id for match in found] == [post for post, _ in self.kept.get(identity, [])]
@@ -134,7 +134,7 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def tells_the_changes(self) -> None:
         assert self.store.position() == len(self.log)
-        with suppress(ChangesForgotten):
+        with suppress(ChangeLogTruncated):
             assert [(change.kind, change.subscription) for change in self.store.changes(0)] == self.log
 
     @invariant()

@@ -39,7 +39,7 @@ def test_nobody_reaches_the_webhook_of_another_owner(store):
     with pytest.raises(UnknownSubscription):
         store.webhooks.of(mine, "bob")
     for reach in (store.webhooks.get, store.webhooks.remove, store.webhooks.rotate, store.webhooks.enable):
-        with pytest.raises(UnknownWebhook, match=f"There is no webhook {hook.name}"):
+        with pytest.raises(UnknownWebhook, match=f"Webhook {hook.name} does not exist"):
             reach(hook.name, "bob")
     with pytest.raises(UnknownWebhook):
         store.webhooks.log(hook.name, "bob")

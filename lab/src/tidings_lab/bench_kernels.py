@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidings.errors import ContendersDisagree
 from tidings.index.builder import create_index
 from tidings.index.reader import Index
 from tidings.index.segment import Segment, build_segment
@@ -22,6 +21,7 @@ from tidings.text.analyzer import Received
 from tidings_lab import native
 from tidings_lab.clock import take_turns, timed
 from tidings_lab.datasets import Posts, Subscriptions, benchmark_subscriptions
+from tidings_lab.errors import ContendersDisagree
 from tidings_lab.sample_queries import NumberedPosts, by_frequency, vocabulary_bytes
 
 BATCH = 10_000  # posts, as Spark hands them over

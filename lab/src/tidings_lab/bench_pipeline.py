@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import tidings
-from tidings.errors import ContendersDisagree
 from tidings_lab.clock import tree_cpu_seconds
 from tidings_lab.contenders import Contender, contenders
 from tidings_lab.datasets import Posts, Subscriptions
+from tidings_lab.errors import ContendersDisagree
 from tidings_lab.inputs import Inputs, Scale, write_inputs
 
 Say = Callable[[str], None]

@@ -77,19 +77,19 @@ class Store:
 
     # subscriptions
 
-    def subscribe(self, query: str, owner: str = "", region: Region | None = None) -> int:
+    def QQ_subscribe_QQ(self, query: str, owner: str = "", region: Region | None = None) -> int:
         """Store a subscription that was checked; its id, which is never given again."""
-        return self.subscribe_many([NewSubscription(query, owner, region)])[0]
+        return self.QQ_subscribe_many_QQ([NewSubscription(query, owner, region)])[0]
 
-    def subscribe_many(self, rows: Iterable[NewSubscription | tuple[object, ...]]) -> range:
+    def QQ_subscribe_many_QQ(self, rows: Iterable[NewSubscription | tuple[object, ...]]) -> range:
         """Store many at once, all or none; their ids in order. Rows may be tuples of query, owner, region."""
         return subscriptions.subscribe_many(self.database, rows, self._now())
 
-    def unsubscribe(self, subscription: int, owner: str | None = None) -> None:
+    def QQ_unsubscribe_QQ(self, subscription: int, owner: str | None = None) -> None:
         """Remove it; UnknownSubscription when it is not there, was removed, or is not this owner's."""
         subscriptions.unsubscribe(self.database, subscription, owner, self._now())
 
-    def subscriptions(self, owner: str | None = None, include_removed: bool = False) -> Iterator[Subscription]:
+    def QQ_subscriptions_QQ(self, owner: str | None = None, include_removed: bool = False) -> Iterator[Subscription]:
         """In the order of their ids."""
         return subscriptions.subscriptions(self.database, owner, include_removed)
 
@@ -114,7 +114,7 @@ class Store:
         return subscriptions.changed(self.database, since_position)
 
     def changes(self, since_position: int, limit: int | None = None) -> list[Change]:
-        """What changed after a position; ChangesForgotten when the log no longer goes back that far."""
+        """What changed after a position; ChangeLogTruncated when the log no longer goes back that far."""
         return subscriptions.changes(self.database, since_position, limit)
 
     # feeds

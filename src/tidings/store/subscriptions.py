@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from tidings.errors import ChangesForgotten, UnknownSubscription
+from tidings.errors import ChangeLogTruncated, UnknownSubscription
 from tidings.store.columns import clean, numbered
 from tidings.store.commit import counter
 from tidings.store.database import Database, Row
@@ -139,7 +139,7 @@ def changed(db: Database, since_position: int) -> Changed:
 
 
 def changes(db: Database, since_position: int, limit: int | None) -> list[Change]:
-    """What changed after this position, in order; ChangesForgotten where the log no longer goes back that far."""
+    """What changed after this position, in order; ChangeLogTruncated where the log no longer goes back that far."""
     sql = "SELECT position, kind, subscription, at FROM subscription_change WHERE position > ? ORDER BY position"
     found = db.rows(sql + ("" if limit is None else f" LIMIT {int(limit)}"), since_position)
     _check_remembered(db, since_position)
@@ -149,4 +149,4 @@ def changes(db: Database, since_position: int, limit: int | None) -> list[Change
 def _check_remembered(db: Database, since_position: int) -> None:
     forgotten = db.rows("SELECT value FROM counter WHERE name = 'forgotten'")[0][0]
     if since_position < forgotten:
-        raise ChangesForgotten(f"Changes up to {forgotten} are forgotten; read all subscriptions anew.")
+        raise ChangeLogTruncated(f"Changes up to {forgotten} are forgotten; read all subscriptions anew.")

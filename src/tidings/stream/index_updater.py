@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tidings.errors import ChangesForgotten, IndexDamaged
+from tidings.errors import ChangeLogTruncated, IndexDamaged
 from tidings.index.builder import Learn, Plan, Prepared, change_index, prepare_merge, prepare_relearned, rebuild_index
 from tidings.index.gc import retire_versions, sweep
 from tidings.index.manifest import PlanRecord, versions
@@ -32,7 +32,7 @@ _CLOSING_S = 3.0  # a stream that is told to stop stops within ten
 _KEPT_VERSIONS = 8  # for tasks that still run, and for whoever looks
 
 
-class Follower:
+class IndexUpdater:
     """The newest version, kept up to date with a store. One process at a time may follow into a folder."""
 
     def __init__(
@@ -48,8 +48,8 @@ class Follower:
         self._plan = plan
         self._learned = learned
         self._making: _Making | None = None
-        self.learning_failure: BaseException | None = None  # of what was learned last
-        self.merging_failure: BaseException | None = None  # of the last merge
+        self.plan_error: BaseException | None = None  # of what was learned last
+        self.merge_error: BaseException | None = None  # of the last merge
         self._merged_above = 0  # changes: a merge that failed is tried again when there are twice as many
         self.index = self._opened()
 
@@ -58,7 +58,7 @@ class Follower:
         self._take_made()
         try:
             self._follow()
-        except ChangesForgotten:
+        except ChangeLogTruncated:
             plan = self.index.manifest.plan
             self.index = self._rebuilt(plan and replace(plan, before=""), plan_of(self._folder, plan))
         self._merge_if_worth_it()
@@ -72,19 +72,19 @@ class Follower:
         """Begin to make a version with another plan; None says that the one in use stays."""
         if self._making is not None:
             return False
-        index, self.learning_failure = self.index, None
+        index, self.plan_error = self.index, None
         self._making = _Making(index, lambda: prepare(index), learns=True)
         return True
 
     @property
-    def is_learning(self) -> bool:
+    def is_building_plan(self) -> bool:
         """Whether a plan is being learned or changed, or was and waits for the next refresh."""
         return self._making is not None and self._making.learns
 
     @property
-    def has_learned(self) -> bool:
+    def build_is_ready(self) -> bool:
         """Whether the next refresh switches to a plan learned meanwhile."""
-        return self.is_learning and self._making is not None and not self._making.is_alive()
+        return self.is_building_plan and self._making is not None and not self._making.is_alive()
 
     def version(self, number: int) -> Index:
         """An older version, for a batch that is replayed; IndexDamaged when its files are not whole any more."""
@@ -96,14 +96,14 @@ class Follower:
         making = {self._making.version} if self._making is not None else set()  # it still reads the files of that one
         retire_versions(self._folder, self._store.pinned() | making | set(late))
 
-    def until_made(self, seconds: float | None = None) -> None:
+    def wait_for_build(self, seconds: float | None = None) -> None:
         """Wait for a version that is in the making, so long at most."""
         if self._making is not None:
             self._making.join(seconds)
 
     def close(self) -> None:
         """Wait a little for a version that is in the making; its files are swept up at the next start."""
-        self.until_made(_CLOSING_S)
+        self.wait_for_build(_CLOSING_S)
 
     def _opened(self) -> Index:
         """The newest version if it is whole and made for this plan; else all subscriptions are compiled anew."""
@@ -126,7 +126,7 @@ class Follower:
         version = self._last_version() + 1
         self._folder.mkdir(parents=True, exist_ok=True)
         position = self._store.position()  # read first: what comes in while we read is told again
-        rows = _table(self._store.subscriptions())
+        rows = _table(self._store.QQ_subscriptions_QQ())
         learn = None if by is None else lambda terms, conjunctions: by
         return rebuild_index(self._folder, version, rows, plan, position, learn)[0]
 
@@ -165,9 +165,9 @@ class Follower:
             self.index = made.prepared.publish(self.index.version + 1)
             self._merged_above = 0
         elif made.learns:
-            self.learning_failure = made.failure  # the plan there is serves as before
+            self.plan_error = made.failure  # the plan there is serves as before
         elif isinstance(made.failure, OSError | MemoryError):  # no room for it: the segments there are serve as before
-            self.merging_failure, self._merged_above = made.failure, 2 * _weight(self.index)
+            self.merge_error, self._merged_above = made.failure, 2 * _weight(self.index)
         else:
             raise IndexDamaged(self._folder, f"could not be merged: {made.failure}") from made.failure
 

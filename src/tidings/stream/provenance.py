@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from tidings.atomic_io import write_whole
-from tidings.errors import ChangesForgotten, IndexDamaged
+from tidings.errors import ChangeLogTruncated, IndexDamaged
 from tidings.index.manifest import load_manifest, versions
 from tidings.store import Store
 
 _MADE_FROM = ("index", "found")  # what says of subscriptions by their ids
 
 
-class Lineage:
+class StoreProvenance:
     """Remembers the last change of the store that the index holds, and when that was made."""
 
     def __init__(self, store: Store, folder: Path) -> None:
@@ -49,7 +49,7 @@ class Lineage:
         """A change as the store has it; its position alone where that is forgotten."""
         try:
             change = next(iter(self._store.changes(position - 1, limit=1)), None)
-        except ChangesForgotten:
+        except ChangeLogTruncated:
             return {"position": position}
         return {} if change is None else {"position": position, "subscription": change.subscription, "at": change.at}
 

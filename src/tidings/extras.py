@@ -1,0 +1,40 @@
+"""Optional dependencies: which extra of the package installs a module, and what that module is for."""
+
+from __future__ import annotations
+
+from tidings.errors import MissingExtraError
+
+# top-level module: (what it provides, the extra that installs it); see pyproject.toml
+_MODULES = {
+    "apsw": ("SQLite support", "stream"),
+    "nh3": ("HTML sanitizing", "stream"),
+    "orjson": ("fast JSON", "stream"),
+    "prometheus_client": ("Prometheus metrics", "stream"),
+    "google": ("Spark's stateful streaming", "stream"),  # google.protobuf
+    "aiohttp": ("the HTTP client", "crawl"),
+    "yarl": ("the HTTP client", "crawl"),
+    "feedparser": ("the feed parser", "crawl"),
+    "defusedxml": ("the feed parser", "crawl"),
+    "fastapi": ("the web service", "serve"),
+    "starlette": ("the web service", "serve"),
+    "pydantic": ("the web service", "serve"),
+    "uvicorn": ("the web service", "serve"),
+    "uvloop": ("the web service", "serve"),
+    "httptools": ("the web service", "serve"),
+    "sse_starlette": ("the web service", "serve"),
+    "standardwebhooks": ("webhook signing", "serve"),
+    "psycopg": ("PostgreSQL support", "postgres"),
+    "pymetis": ("the METIS partitioner", "partitioners"),
+    "rtree": ("the R-tree partitioner", "partitioners"),
+    "mtkahypar": ("the hypergraph partitioner", "partitioners"),
+    "tidings_lab": ("the lab", "lab"),
+}
+
+
+def explain_missing(error: ModuleNotFoundError) -> MissingExtraError | None:
+    """Return the error that names the extra to install, or None if no extra installs the missing module."""
+    known = _MODULES.get((error.name or "").partition(".")[0])
+    if known is None:
+        return None
+    feature, extra = known
+    return MissingExtraError(f"{feature[0].upper()}{feature[1:]}", f"tidings[{extra}]")
