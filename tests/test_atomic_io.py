@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tidings.atomic_io import folder_bytes
+from tidings.atomic_io import disk_usage_bytes
 
 
 def _filled(folder: Path, size: int) -> Path:
@@ -20,8 +20,8 @@ def _filled(folder: Path, size: int) -> Path:
 def test_all_files_below_a_folder_count(tmp_path: Path) -> None:
     _filled(tmp_path / "a" / "b", 10)
     _filled(tmp_path / "c", 5)
-    assert folder_bytes(tmp_path) == 15
-    assert folder_bytes(tmp_path / "nowhere") == 0
+    assert disk_usage_bytes(tmp_path) == 15
+    assert disk_usage_bytes(tmp_path / "nowhere") == 0
 
 
 def test_folders_that_go_away_while_counting_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,4 +39,4 @@ def test_folders_that_go_away_while_counting_are_passed_over(tmp_path: Path, mon
         return look(place)
 
     monkeypatch.setattr(os, "scandir", retire)
-    assert folder_bytes(tmp_path) == 0
+    assert disk_usage_bytes(tmp_path) == 0

@@ -1,4 +1,4 @@
-"""Files: put in place whole and durable; and what takes disk, counted while others write and delete."""
+"""Atomic and durable file writes, and the disk usage of a directory."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def folder_bytes(folder: Path) -> int:
-    """What all files below a folder take; files and folders that go away meanwhile are not counted."""
+def disk_usage_bytes(folder: Path) -> int:
+    """Return the total size of all files below a directory; files deleted during the walk are not counted."""
     total = 0
-    for place, _, names in os.walk(folder):
+    for directory, _, names in os.walk(folder):
         for name in names:
             with suppress(OSError):
-                total += os.lstat(os.path.join(place, name)).st_size
+                total += os.lstat(os.path.join(directory, name)).st_size
     return total
 
 
-def write_whole(file: Path, text: str) -> None:
-    """A reader sees all of the text, or what was there before."""
-    hidden = file.with_name(f".{file.name}.partial")
-    hidden.write_text(text, "utf-8")
-    os.replace(hidden, file)
+def write_atomically(file: Path, text: str) -> None:
+    """Replace a file: readers see the old content or the new one, never a part. Not durable."""
+    temporary = file.with_name(f".{file.name}.partial")
+    temporary.write_text(text, "utf-8")
+    os.replace(temporary, file)
 
 
 def write_durably(file: Path, lines: Iterable[str]) -> None:
-    """A file gets its name when all of it is on the disk; whoever is killed before leaves none of that name.
+    """Write a file that gets its name only after its content is on disk.
 
-    What a full disk has cut short is deleted: it would keep the disk full.
+    The temporary file is deleted on failure: a truncated one would keep a full disk full.
     """
-    hidden = file.with_name(f".{file.name}.{os.getpid()}")
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        with hidden.open("w", encoding="utf-8") as written:
-            written.writelines(lines)
-            written.flush()
-            os.fsync(written.fileno())
-        hidden.rename(file)
+        with temporary.open("w", encoding="utf-8") as output:
+            output.writelines(lines)
+            output.flush()
+            os.fsync(output.fileno())
+        temporary.rename(file)
     except BaseException:
-        hidden.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
-    sync(file.parent)
+    fsync(file.parent)
 
 
-def sync(path: Path) -> None:
-    """Have what a file holds, or which files a folder has, on the disk."""
+def fsync(path: Path) -> None:
+    """Flush a file, or the entries of a directory, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

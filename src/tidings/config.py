@@ -1,4 +1,4 @@
-"""Frozen settings and limits, each with its reason. Nothing here changes while a job runs."""
+"""Limits and their reasons."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """What a query may cost; beyond it the query is refused with its position."""
+    """The most that a query may use; a query beyond it is invalid."""
 
     characters: int = 4096
     depth: int = 20
-    leaves: int = 1024
+    literals: int = 1024
     conjunctions: int = 1024
 
 
 QUERY_LIMITS = QueryLimits()
-MAX_CORNERS = 10_000  # of all rings of a region together; every post near it is held against each of them
-MAX_TEXT_BYTES = 1 << 20  # posts are short; a longer text is kept aside, not matched
-MAX_POSTS_A_BATCH = 250_000  # of a stream: about a second's work, next to which starting a batch is little
+MAX_REGION_CORNERS = 10_000  # of all rings of a region; a post near the region is compared with each of them
+MAX_TEXT_BYTES = 1 << 20  # posts are short; a post with a longer text is rejected
+MAX_POSTS_PER_BATCH = 250_000  # about one second of work, so that the start of a batch costs little in comparison

@@ -1,4 +1,4 @@
-"""The things that flow through Tidings, defined once: their names, their Arrow schemas, their small records."""
+"""Field names, Arrow schemas and small records of the data that flows through Tidings."""
 
 from __future__ import annotations
 
@@ -8,26 +8,25 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-# A region is four degrees in this order, as in GeoJSON's bounding boxes; or polygons as one run of numbers: how many,
-# and for each how many rings, and for each how many positions, and for each its longitude and latitude.
+# A region is four degrees in this order, as in GeoJSON's bounding boxes; or polygons as one list of numbers: the number
+# of polygons, for each the number of rings, for each the number of positions, and for each longitude and latitude.
 REGION_FIELDS = ("west", "south", "east", "north")
 REGION_TYPE = pa.list_(pa.float64())
 
-# What `receive.posts` uses of a post; only the text is required.
+# The fields of a post; only `text` is required.
 POST_FIELDS = ("id", "time", "author", "text", "lang", "lat", "lon", "tags", "title", "link")
 
-CORRUPT = "_corrupt_record"  # where Spark's readers put a line they cannot read
+CORRUPT_RECORD = "_corrupt_record"  # the column in which Spark's readers put a line they cannot read
 
-# What a match is, in this order. Both ids keep the type and value they came with, so the schema depends on the input.
+# The fields of a match, in this order. Both ids keep their type and value, so the schema depends on the input.
 MATCH_FIELDS = ("subscription_id", "post_id", "index_version")
 
-
-# What a coefficient of a set of tags is, in this order.
+# The fields of a coefficient of a tag set, in this order.
 COEFFICIENT_FIELDS = ("window_start", "window_end", "tags", "jaccard", "support", "union", "calculator")
 
 
 def subscription_schema(id_type: pa.DataType) -> pa.Schema:
-    """The columns of every subscription table, whatever it came from; owner and region may be null."""
+    """Return the columns of every subscription table; owner and region may be null."""
     return pa.schema(
         [
             pa.field("id", id_type, nullable=False),
@@ -40,7 +39,7 @@ def subscription_schema(id_type: pa.DataType) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class RejectedSubscription:
-    """A subscription that was left out: its line (or row) counted from 1, its id if it had one, and why."""
+    """A subscription that was left out: its line (or row) from 1, its id if it has one, and the reason."""
 
     line: int
     id: object | None
@@ -49,9 +48,9 @@ class RejectedSubscription:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionFile:
-    """Subscriptions as they came: ``table`` has ``subscription_schema``; what could not be used is in ``rejected``.
+    """Subscriptions read from a file: `table` has `subscription_schema`, `rejected` the rows that were left out.
 
-    ``lines`` says for each row of the table the line (or row) it came from, counted from 1.
+    `lines` has for each row of the table its line (or row) in the file, from 1.
     """
 
     table: pa.Table

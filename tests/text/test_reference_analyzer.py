@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tidings.text.char_classes import FIELD_BREAK
-from tidings.text.reference_analyzer import clean, decode_entities, tag_term, tokens, word_term
+from tidings.text.reference_analyzer import analyze, decode_entities, tag_term, tokenize, word_term
 
 
 def sequence(text: str) -> list[str | None]:
-    return list(clean(text).sequence)
+    return list(analyze(text).sequence)
 
 
 def terms(text: str) -> set[str]:
-    return set(clean(text).terms)
+    return set(analyze(text).terms)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_field_break_is_a_gap():
 
 
 def test_tokens_know_where_they_stand():
-    assert [(found.start, found.end, found.term) for found in tokens("The #Cat's 東")] == [
+    assert [(found.start, found.end, found.term) for found in tokenize("The #Cat's 東")] == [
         (0, 3, ".the"),
         (4, 8, "#cat"),
         (5, 10, "cat"),

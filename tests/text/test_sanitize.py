@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidings.text.reference_analyzer import clean
+from tidings.text.reference_analyzer import analyze
 from tidings.text.sanitize import (
     _BLOCKS,
-    _DROPPED_WHOLE,
-    MAX_HTML,
-    MAX_LINK,
+    _DROPPED_ELEMENTS,
+    MAX_HTML_CHARS,
+    MAX_LINK_CHARS,
     PLAIN_LINK,
     clean_link,
     clean_text,
-    spelt_link,
-    text_of_html,
+    normalize_link,
+    html_to_text,
 )
 
 DIRECTIONS = [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))]
@@ -48,7 +48,7 @@ def test_text_holds_nothing_a_document_may_not_hold(text):
 @settings(deadline=None)
 @given(st.text(st.characters(exclude_characters=DIRECTIONS), max_size=60) | HOSTILE.filter(lambda s: "\u202e" not in s))
 def test_cleaning_text_changes_no_word_a_subscription_could_ask_for(text):
-    assert clean(clean_text(text)).terms == clean(text).terms
+    assert analyze(clean_text(text)).terms == analyze(text).terms
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_text_says_what_it_said(text, expected):
 
 
 def test_text_that_is_too_long_ends_in_an_ellipsis():
-    assert clean_text("abcdef", longest=6) == "abcdef"
-    assert clean_text("abcdefg", longest=6) == "abcde…"
+    assert clean_text("abcdef", max_chars=6) == "abcdef"
+    assert clean_text("abcdefg", max_chars=6) == "abcde…"
 
 
 @pytest.mark.parametrize(
@@ -90,13 +90,13 @@ def test_text_that_is_too_long_ends_in_an_ellipsis():
     ],
 )
 def test_the_text_of_html_is_what_its_reader_sees(document, expected):
-    assert text_of_html(document) == expected
+    assert html_to_text(document) == expected
 
 
 @settings(deadline=None)
 @given(ANYTHING)
 def test_the_text_of_html_is_clean_text(document):
-    text = text_of_html(document)
+    text = html_to_text(document)
     assert clean_text(text) == text == text.strip()
 
 
@@ -110,17 +110,17 @@ def test_the_text_of_html_is_clean_text(document):
 def test_the_text_of_html_is_what_its_definition_says(document):
     """The tags a browser ends lines at, entities decoded, runs of blanks one blank, and no empty lines."""
     bare = nh3.clean(
-        clean_text(document), tags=set(_BLOCKS), clean_content_tags=set(_DROPPED_WHOLE), attributes={}, link_rel=None
+        clean_text(document), tags=set(_BLOCKS), clean_content_tags=set(_DROPPED_ELEMENTS), attributes={}, link_rel=None
     )
     text = clean_text(html.unescape(re.sub(r"</?[a-z][a-z0-9]*>", "\n", bare)))
     expected = re.sub(r" ?\n[ \n]*", "\n", re.sub(r"[ \t\xa0]+", " ", text)).strip()
-    assert text_of_html(document) == expected
+    assert html_to_text(document) == expected
 
 
 @settings(deadline=None)
 @given(st.from_regex(PLAIN_LINK, fullmatch=True))
 def test_a_link_that_looks_clean_is_clean(link):
-    assert spelt_link(link) == (link if len(link) <= MAX_LINK else None)
+    assert normalize_link(link) == (link if len(link) <= MAX_LINK_CHARS else None)
 
 
 @pytest.mark.parametrize(
@@ -167,5 +167,5 @@ def test_a_cleaned_link_is_clean(link):
     "bomb", ["<div>", "<b>", "<a href=//x>", "&", "<", "<p><b>", "<table><td>", "</p>", "<!--", "\u202e<"]
 )
 def test_a_document_made_to_be_slow_is_cleaned_all_the_same(bomb):
-    document = bomb * (2 * MAX_HTML // len(bomb))
-    assert len(text_of_html(document)) <= MAX_HTML
+    document = bomb * (2 * MAX_HTML_CHARS // len(bomb))
+    assert len(html_to_text(document)) <= MAX_HTML_CHARS

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.data import real_tweets
 
-from tidings.text.sanitize import MAX_LINK, clean_link, clean_text, spelt_link
+from tidings.text.sanitize import MAX_LINK_CHARS, clean_link, clean_text, normalize_link
 from tidings.text.sanitize_columns import clean_links, clean_texts
 
 ANYTHING = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -41,11 +41,11 @@ def test_a_column_of_texts_is_cleaned_as_each_of_them_would_be(texts):
 @settings(deadline=None)
 @given(LINKS)
 def test_a_column_of_links_is_cleaned_as_each_of_them_would_be(links):
-    assert clean_links(column(links)).to_pylist() == [None if link is None else spelt_link(link) for link in links]
+    assert clean_links(column(links)).to_pylist() == [None if link is None else normalize_link(link) for link in links]
 
 
 @pytest.mark.parametrize(
-    "link", ["https://e.org/" + "x" * MAX_LINK, "https://e.org/a?", "https://e.org/a?#f", "http://e.org:0/"]
+    "link", ["https://e.org/" + "x" * MAX_LINK_CHARS, "https://e.org/a?", "https://e.org/a?#f", "http://e.org:0/"]
 )
 def test_a_link_at_the_edge_of_the_quick_way_is_cleaned_too(link):
     assert clean_links(column([link])).to_pylist() == [clean_link(link)]

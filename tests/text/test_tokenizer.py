@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.data import real_tweets
 
-from tidings.text.analyzer import Received, Receiver
-from tidings.text.reference_analyzer import CleanText, clean, is_tag
+from tidings.text.analyzer import AnalyzedBatch, Analyzer
+from tidings.text.reference_analyzer import AnalyzedText, analyze, is_tag
 from tidings.text.vocabulary import Interner, Vocabulary
 
 Terms = list[str | None]
@@ -94,11 +94,11 @@ texts = st.one_of(pieces, unicode_text, ascii_text, st.tuples(pieces, unicode_te
 
 def as_defined(text: str) -> tuple[Terms, set[str]]:
     """(the words in order with gaps, the hashtags) by definition."""
-    cleaned: CleanText = clean(text)
+    cleaned: AnalyzedText = analyze(text)
     return list(cleaned.sequence), {term for term in cleaned.terms if is_tag(term)}
 
 
-def as_received(received: Received, row: int, terms: Sequence[bytes]) -> tuple[Terms, Terms]:
+def as_received(received: AnalyzedBatch, row: int, terms: Sequence[bytes]) -> tuple[Terms, Terms]:
     """(the words in order with gaps, the hashtags) as the compiled cleaner tells them."""
     start, end = received.bounds[row].tolist()
     numbers = received.terms[start:end].tolist()
@@ -120,8 +120,8 @@ def without_needless_gaps(words: Terms) -> Terms:
     return alone
 
 
-def check(some_texts: Sequence[str], receiver: Receiver, terms: Interner, column_type: pa.DataType, gaps: bool) -> None:
-    received = receiver.receive(pa.array([text.encode() for text in some_texts], pa.binary()).cast(column_type))
+def check(some_texts: Sequence[str], receiver: Analyzer, terms: Interner, column_type: pa.DataType, gaps: bool) -> None:
+    received = receiver.analyze(pa.array([text.encode() for text in some_texts], pa.binary()).cast(column_type))
     assert len(received) == len(some_texts)
     known = terms.terms()
     for row, text in enumerate(some_texts):
@@ -146,14 +146,14 @@ def check(some_texts: Sequence[str], receiver: Receiver, terms: Interner, column
 @example(some_texts=["", "", ""], column_type=pa.string())
 def test_any_text_is_cleaned_as_defined(gaps, some_texts, column_type):
     terms = Interner()
-    check(some_texts, Receiver(terms, keep_gaps=gaps), terms, column_type, gaps)
+    check(some_texts, Analyzer(terms, keep_gaps=gaps), terms, column_type, gaps)
 
 
 @settings(max_examples=150, deadline=None)
 @given(batches=st.lists(st.lists(texts, max_size=4), max_size=5))
 def test_a_receiver_that_has_seen_other_batches_cleans_as_a_new_one(batches):
     terms = Interner()
-    receiver = Receiver(terms, keep_gaps=True)
+    receiver = Analyzer(terms, keep_gaps=True)
     for batch in batches * 2:
         check(batch, receiver, terms, pa.string(), gaps=True)
 
@@ -161,10 +161,10 @@ def test_a_receiver_that_has_seen_other_batches_cleans_as_a_new_one(batches):
 @settings(max_examples=100, deadline=None)
 @given(some_texts=st.lists(pieces, min_size=1, max_size=5), keep=st.randoms(use_true_random=False))
 def test_words_nobody_subscribed_to_are_gaps(some_texts, keep):
-    every = sorted({term for text in some_texts for term in [*clean(text).sequence, *clean(text).terms] if term})
+    every = sorted({term for text in some_texts for term in [*analyze(text).sequence, *analyze(text).terms] if term})
     subscribed = [term for term in every if keep.random() < 0.5]
     vocabulary = Vocabulary.build([term.encode() for term in subscribed])
-    received = Receiver(vocabulary, keep_gaps=True).receive(pa.array(some_texts, pa.string()))
+    received = Analyzer(vocabulary, keep_gaps=True).analyze(pa.array(some_texts, pa.string()))
     for row, text in enumerate(some_texts):
         words, tags = as_received(received, row, vocabulary.terms())
         expected_words, expected_tags = as_defined(text)
@@ -194,7 +194,7 @@ def test_words_nobody_subscribed_to_are_gaps(some_texts, keep):
 @example(rows=[b"http://x.y/\xff cat"], gaps=False)
 def test_a_row_that_is_not_utf8_has_no_terms_and_harms_no_other(rows, gaps):
     terms = Interner()
-    received = Receiver(terms, keep_gaps=gaps).receive(pa.array(rows, pa.binary()))
+    received = Analyzer(terms, keep_gaps=gaps).analyze(pa.array(rows, pa.binary()))
     for row, content in enumerate(rows):
         words, tags = as_received(received, row, terms.terms())
         try:
@@ -207,7 +207,7 @@ def test_a_row_that_is_not_utf8_has_no_terms_and_harms_no_other(rows, gaps):
 
 def test_the_lexicon_grows_with_endless_new_words():
     terms = Interner()
-    receiver = Receiver(terms, keep_gaps=True)
+    receiver = Analyzer(terms, keep_gaps=True)
     for batch in range(3):
         rows = [" ".join(f"w{batch}x{row}y{word} #t{row}z{word}" for word in range(1500)) for row in range(20)]
         check([*rows, "cats and dogs"], receiver, terms, pa.string(), gaps=True)
@@ -217,7 +217,7 @@ def test_the_lexicon_grows_with_endless_new_words():
 @pytest.mark.parametrize("max_entries", [1, 100, 40_000])
 def test_the_lexicon_starts_anew_once_its_bound_is_reached(max_entries):
     terms = Interner()
-    receiver = Receiver(terms, keep_gaps=True, max_entries=max_entries)
+    receiver = Analyzer(terms, keep_gaps=True, max_entries=max_entries)
     for batch in range(4):
         rows = [" ".join(f"v{batch}x{row}y{word}" for word in range(1200)) for row in range(12)]
         check([*rows, "cats &eacute; dogs #tag"], receiver, terms, pa.string(), gaps=True)
@@ -225,7 +225,7 @@ def test_the_lexicon_starts_anew_once_its_bound_is_reached(max_entries):
 
 def test_one_enormous_row_fits_whatever_the_lexicon_held():
     terms = Interner()
-    receiver = Receiver(terms, keep_gaps=True, max_entries=10)
+    receiver = Analyzer(terms, keep_gaps=True, max_entries=10)
     enormous = " ".join(f"e{number}" for number in range(150_000))
     check(["cat", enormous, "dog"], receiver, terms, pa.string(), gaps=True)
     check(["#a " * 100_000 + "cat", "#" * 300_000, "東" * 100_000], receiver, terms, pa.string(), gaps=True)
@@ -239,14 +239,14 @@ def test_a_token_has_at_most_256_bytes(letter, extra, form):
     for filler in range(4):
         word = letter * (256 // size - 1 + extra) + "x" * filler
         terms = Interner()
-        check([form.format(word), form.format(word + letter)], Receiver(terms, True), terms, pa.string(), gaps=True)
+        check([form.format(word), form.format(word + letter)], Analyzer(terms, True), terms, pa.string(), gaps=True)
 
 
 def test_null_and_sliced_and_chunked_columns_are_read_right():
     terms = Interner()
     column = pa.array(["zebra", None, "cats caf&eacute;", "", "dogs"], pa.string())
-    receiver = Receiver(terms)
-    received = receiver.receive(column)
+    receiver = Analyzer(terms)
+    received = receiver.analyze(column)
     assert [as_received(received, row, terms.terms())[0] for row in range(5)] == [
         ["zebra"],
         [],
@@ -254,17 +254,17 @@ def test_null_and_sliced_and_chunked_columns_are_read_right():
         [],
         ["dog"],
     ]
-    sliced = receiver.receive(column.slice(2, 2))
+    sliced = receiver.analyze(column.slice(2, 2))
     assert [as_received(sliced, row, terms.terms())[0] for row in range(2)] == [["cat", "cafe"], []]
-    chunked = receiver.receive(pa.chunked_array([column.slice(0, 1), column.slice(4, 1)]))
+    chunked = receiver.analyze(pa.chunked_array([column.slice(0, 1), column.slice(4, 1)]))
     assert [as_received(chunked, row, terms.terms())[0] for row in range(2)] == [["zebra"], ["dog"]]
-    assert len(receiver.receive(pa.array([], pa.string()))) == 0
-    assert len(receiver.receive(column.slice(0, 0))) == 0
+    assert len(receiver.analyze(pa.array([], pa.string()))) == 0
+    assert len(receiver.analyze(column.slice(0, 0))) == 0
 
 
 def test_real_tweets_are_cleaned_as_defined():
     terms = Interner()
-    receiver = Receiver(terms, keep_gaps=True)
+    receiver = Analyzer(terms, keep_gaps=True)
     tweets = real_tweets(6000)
     for start in range(0, len(tweets), 2000):
         check(tweets[start : start + 2000], receiver, terms, pa.string(), gaps=True)

@@ -1,4 +1,4 @@
-"""Receive: a column of raw text becomes term numbers. Words nobody subscribed to are dropped here."""
+"""The analyzer: turns a column of raw text into term ids and drops tokens that no subscription uses."""
 
 from __future__ import annotations
 
@@ -9,124 +9,126 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidings.text import reference_analyzer, token_table, tokenizer
-from tidings.text.arrow_buffers import bytes_of
-from tidings.text.byte_masks import padded
+from tidings.text.arrow_buffers import text_buffers
+from tidings.text.byte_masks import pad
 from tidings.text.char_classes import class_table
-from tidings.text.token_cache import Remembered
-from tidings.text.vocabulary import Numbering, PackedTerms
+from tidings.text.token_cache import TokenCache
+from tidings.text.vocabulary import PackedTerms, TermDictionary
 
-_MAX_ENTRIES = 1 << 20  # beyond it the lexicon starts anew, so that endless new words cost no endless memory
+_MAX_CACHED_TOKENS = 1 << 20  # the cache is cleared beyond it, because new tokens never end
 _AFTER_ALL = np.zeros(0, np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
-    """Term numbers of a batch of posts: post i has ``terms[bounds[i, 0]:bounds[i, 1]]``.
+class AnalyzedBatch:
+    """Term ids of a batch of posts: post i has ``terms[bounds[i, 0]:bounds[i, 1]]``.
 
-    Its words in order, then its tags. 0 is a gap no phrase reaches across; gaps are there only if asked for.
-    A post that is not valid UTF-8 has no terms and its place is in `refused`.
+    Words come first, in order, then tags. Id 0 is a gap that no phrase crosses; gaps exist only with `keep_gaps`.
+    Posts that are not valid UTF-8 have no terms; `rejected` lists their rows.
     """
 
     terms: NDArray[np.uint32]
     bounds: NDArray[np.uint32]
-    refused: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
+    rejected: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
 
     def __len__(self) -> int:
         return len(self.bounds)
 
 
-class Receiver:
-    """Turns text into term numbers, remembering every raw token it has seen."""
+class Analyzer:
+    """Turns text into the term ids of one dictionary, with a cache of every raw token seen."""
 
     def __init__(
         self,
-        numbering: Numbering,
+        dictionary: TermDictionary,
         keep_gaps: bool = False,
         gaps_after: NDArray[np.uint8] = _AFTER_ALL,
-        max_entries: int = _MAX_ENTRIES,
-        remembered: Remembered | None = None,
+        max_entries: int = _MAX_CACHED_TOKENS,
+        token_cache: TokenCache | None = None,
     ) -> None:
-        """With `keep_gaps`, words without a number leave gaps; with `gaps_after` only behind terms flagged there.
+        """With `keep_gaps`, unknown words leave gaps; with `gaps_after`, only after the terms flagged there.
 
-        What is `remembered` may be shared by receivers that take turns; each has it numbered as it needs.
+        Analyzers that take turns may share a token cache; each stores its own term ids in it before use.
         """
         self._gaps_after = gaps_after
-        self._numbering = numbering
+        self._dictionary = dictionary
         self._keep_gaps = keep_gaps
         self._max_entries = max_entries
         self._classes = class_table()
-        self.remembered = remembered if remembered is not None else Remembered()
+        self.token_cache = token_cache if token_cache is not None else TokenCache()
         self._padded = np.empty(0, np.uint8)
 
-    def receive(self, texts: pa.Array) -> Received:
-        """Clean every text (string, large string or binary; null counts as empty)."""
-        data, offsets = bytes_of(texts)
-        received = self._run(data, offsets)
-        with_entities = np.flatnonzero(received.bounds[:, 0] == tokenizer.HAS_ENTITY)
+    def analyze(self, texts: pa.Array) -> AnalyzedBatch:
+        """Return the terms of every text (string, large string or binary; null counts as empty)."""
+        data, offsets = text_buffers(texts)
+        batch = self._tokenize(data, offsets)
+        with_entities = np.flatnonzero(batch.bounds[:, 0] == tokenizer.HAS_ENTITY)
         if with_entities.size:
-            received = self._with_decoded(received, data, offsets, with_entities)
-        refused = np.flatnonzero(received.bounds[:, 0] == tokenizer.NOT_UTF8)
-        received.bounds[refused] = 0
-        return replace(received, refused=refused)
+            batch = self._add_decoded(batch, data, offsets, with_entities)
+        rejected = np.flatnonzero(batch.bounds[:, 0] == tokenizer.NOT_UTF8)
+        batch.bounds[rejected] = 0
+        return replace(batch, rejected=rejected)
 
-    def _with_decoded(
-        self, received: Received, data: NDArray[np.uint8], offsets: NDArray[np.int64], rows: NDArray[np.intp]
-    ) -> Received:
-        """Add the rows that hold HTML entities, decoded, behind the others."""
-        texts = [_decoded(data[offsets[row] : offsets[row + 1]].tobytes()) for row in rows.tolist()]
-        more = self._run(*bytes_of(pa.array(texts, pa.large_binary())))
-        moved = more.bounds + np.uint32(len(received.terms))
-        received.bounds[rows] = np.where(more.bounds < tokenizer.NOT_UTF8, moved, more.bounds)
-        return Received(np.concatenate([received.terms, more.terms]), received.bounds)
+    def _add_decoded(
+        self, batch: AnalyzedBatch, data: NDArray[np.uint8], offsets: NDArray[np.int64], rows: NDArray[np.intp]
+    ) -> AnalyzedBatch:
+        """Decode the rows that contain HTML entities and append their terms."""
+        texts = [_decode_bytes(data[offsets[row] : offsets[row + 1]].tobytes()) for row in rows.tolist()]
+        decoded = self._tokenize(*text_buffers(pa.array(texts, pa.large_binary())))
+        moved = decoded.bounds + np.uint32(len(batch.terms))
+        batch.bounds[rows] = np.where(decoded.bounds < tokenizer.NOT_UTF8, moved, decoded.bounds)
+        return AnalyzedBatch(np.concatenate([batch.terms, decoded.terms]), batch.bounds)
 
-    def _run(self, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Received:
+    def _tokenize(self, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> AnalyzedBatch:
         rows = len(offsets) - 1
-        data = self._padded = padded(data[offsets[0] : offsets[-1]], self._padded)
+        data = self._padded = pad(data[offsets[0] : offsets[-1]], self._padded)
         offsets = offsets - offsets[0]
         terms = np.empty(int(offsets[-1]) + 2 * rows + 2, np.uint32)
         bounds = np.empty((rows, 2), np.uint32)
         scratch = np.empty(tokenizer.scratch_size(int(np.diff(offsets).max(initial=0))), np.uint64)
-        memory = self._own_memory()
-        state = memory.state
+        cache = self._cache_with_ids()
+        state = cache.state
         state[tokenizer.ROW] = state[tokenizer.USED] = 0
-        settled, done = 0, False
+        resolved, done = 0, False
         while not done:
-            seen = int(state[token_table.ARENA])
-            done = tokenizer.tokenise(
-                data, offsets, self._classes, memory.slots, memory.arena, terms, bounds, state, scratch
+            arena_before = int(state[token_table.ARENA])
+            done = tokenizer.tokenize(
+                data, offsets, self._classes, cache.slots, cache.arena, terms, bounds, state, scratch
             )
             row = int(state[tokenizer.ROW])
-            if int(state[token_table.ARENA]) > seen:
-                self._number(*memory.learn(seen))
-                tokenizer.settle(terms, bounds[settled:row], memory.slots, int(self._keep_gaps), self._gaps_after)
-            settled = row
+            if int(state[token_table.ARENA]) > arena_before:
+                self._assign_ids(*cache.add_new(arena_before))
+                tokenizer.resolve_pending(
+                    terms, bounds[resolved:row], cache.slots, int(self._keep_gaps), self._gaps_after
+                )
+            resolved = row
             if not done:
-                if len(memory) >= self._max_entries:
-                    memory.forget()
-                memory.make_room(int(offsets[row + 1] - offsets[row]))
-        return Received(terms[: int(state[tokenizer.USED])], bounds)
+                if len(cache) >= self._max_entries:
+                    cache.clear()
+                cache.reserve(int(offsets[row + 1] - offsets[row]))
+        return AnalyzedBatch(terms[: int(state[tokenizer.USED])], bounds)
 
-    def _own_memory(self) -> Remembered:
-        """The memory, with the numbers that this receiver's numbering gives."""
-        memory = self.remembered
-        if memory.numbered_for is not self:
-            self._number(*memory.all())
-            memory.numbered_for = self
-        return memory
+    def _cache_with_ids(self) -> TokenCache:
+        """Return the token cache with the term ids of this analyzer."""
+        cache = self.token_cache
+        if cache.ids_for is not self:
+            self._assign_ids(*cache.list_terms())
+            cache.ids_for = self
+        return cache
 
-    def _number(self, slots: NDArray[np.uint64], terms: PackedTerms) -> None:
-        """Note the numbers of terms, with a mark where a gap behind the term must be kept."""
-        numbers = self._numbering.find(terms)
+    def _assign_ids(self, slots: NDArray[np.uint64], terms: PackedTerms) -> None:
+        """Store the ids of terms in their slots, with a flag where a gap after the term must be kept."""
+        ids = self._dictionary.find(terms)
         if self._keep_gaps:
-            wanted = self._gaps_after[numbers] != 0 if len(self._gaps_after) else numbers != 0
-            numbers = numbers | np.where(wanted, tokenizer.GAP_BIT, np.uint32(0))
-        self.remembered.number(slots, numbers)
+            keeps_gap = self._gaps_after[ids] != 0 if len(self._gaps_after) else ids != 0
+            ids = ids | np.where(keeps_gap, tokenizer.GAP_BIT, np.uint32(0))
+        self.token_cache.set_ids(slots, ids)
 
 
-def _decoded(text: bytes) -> bytes:
-    """Entities decoded once. What is left of ampersands must not be decoded again: another separator replaces it.
+def _decode_bytes(text: bytes) -> bytes:
+    """Decode entities once; remaining ampersands become another separator, so that they are not decoded again.
 
-    Invalid UTF-8 stays as it is: the row is then refused like any other.
+    Invalid UTF-8 stays invalid, so that the row is rejected.
     """
     try:
         return reference_analyzer.decode_entities(text.decode()).replace("&", "=").encode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Reading Arrow columns as flat arrays, without copying their text."""
+"""Read Arrow columns as flat arrays without copying their text."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 
-def bytes_of(texts: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The bytes and offsets of an Arrow column, without a copy of the text."""
+def text_buffers(texts: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the bytes and offsets of an Arrow column of strings or bytes; nulls become empty."""
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
     wide = pa.types.is_large_string(texts.type) or pa.types.is_large_binary(texts.type)

@@ -1,6 +1,6 @@
-"""What 64 bytes of text are, as bits: which belong to words, which need a closer look, which start something.
+"""Classify 64 bytes of text with one vector comparison; the result is a mask with one bit per byte.
 
-One vector comparison answers for all 64, so that the tokeniser steps from word to word instead of byte to byte.
+The tokenizer then steps from word to word instead of from byte to byte.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-BLOCK = 64  # bytes looked at together; that many must be readable behind the last byte of text
+BLOCK_BYTES = 64  # bytes per mask; as many bytes must be readable after the last byte of text
 
 _BYTE, _BITS = ir.IntType(8), ir.IntType(64)
-_VECTOR = ir.VectorType(_BYTE, BLOCK)
+_VECTOR = ir.VectorType(_BYTE, BLOCK_BYTES)
 
 
 def _constant(byte: int) -> ir.Constant:
-    return ir.Constant(_VECTOR, [byte] * BLOCK)
+    return ir.Constant(_VECTOR, [byte] * BLOCK_BYTES)
 
 
 def _between(builder: Any, bytes_: Any, first: str, last: str) -> Any:
@@ -30,27 +30,27 @@ def _between(builder: Any, bytes_: Any, first: str, last: str) -> Any:
     return builder.icmp_unsigned("<=", moved, _constant(ord(last) - ord(first)))
 
 
-def _plain_in(builder: Any, bytes_: Any) -> Any:
+def _is_plain(builder: Any, bytes_: Any) -> Any:
     lowered = builder.or_(bytes_, _constant(0x20))
     return builder.or_(_between(builder, lowered, "a", "z"), _between(builder, bytes_, "0", "9"))
 
 
-def _one_of(builder: Any, bytes_: Any, wanted: str) -> Any:
-    found = builder.icmp_unsigned("==", bytes_, _constant(ord(wanted[0])))
-    for one in wanted[1:]:
-        found = builder.or_(found, builder.icmp_unsigned("==", bytes_, _constant(ord(one))))
-    return found
+def _one_of(builder: Any, bytes_: Any, characters: str) -> Any:
+    result = builder.icmp_unsigned("==", bytes_, _constant(ord(characters[0])))
+    for character in characters[1:]:
+        result = builder.or_(result, builder.icmp_unsigned("==", bytes_, _constant(ord(character))))
+    return result
 
 
-def _odd_in(builder: Any, bytes_: Any) -> Any:
+def _is_odd(builder: Any, bytes_: Any) -> Any:
     return builder.or_(builder.icmp_unsigned(">=", bytes_, _constant(0x80)), _one_of(builder, bytes_, "'"))
 
 
-def _special_in(builder: Any, bytes_: Any) -> Any:
+def _is_special(builder: Any, bytes_: Any) -> Any:
     return _one_of(builder, bytes_, _SPECIAL)
 
 
-def _leading_in(builder: Any, bytes_: Any) -> Any:
+def _is_suspect(builder: Any, bytes_: Any) -> Any:
     control = builder.icmp_unsigned("<", bytes_, _constant(0x20))
     blank = _one_of(builder, bytes_, "\t\n")
     return builder.or_(
@@ -59,14 +59,14 @@ def _leading_in(builder: Any, bytes_: Any) -> Any:
     )
 
 
-def _leads(byte: int) -> bool:
+def _is_suspect_byte(byte: int) -> bool:
     return (byte < 0x20 and byte not in b"\t\n") or byte in b"\x7f\xc2\xe2" or byte >= 0xEF
 
 
-def _bits_of(build: Callable[[Any, Any], Any], oracle: Callable[[int], bool]) -> Callable[..., Any]:
-    """A function of (data, position): bit i tells whether the byte i behind the position is of this kind."""
+def _mask_function(build: Callable[[Any, Any], Any], oracle: Callable[[int], bool]) -> Callable[..., Any]:
+    """Return a function of (data, offset): bit i is set if the byte at offset + i is of this kind."""
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
-        return lambda data, at: _bits([oracle(byte) for byte in data[int(at) : int(at) + BLOCK].tolist()])
+        return lambda data, at: _to_mask([oracle(byte) for byte in data[int(at) : int(at) + BLOCK_BYTES].tolist()])
 
     @intrinsic
     def bits(typing_context: Any, data: Any, at: Any) -> Any:
@@ -76,12 +76,12 @@ def _bits_of(build: Callable[[Any, Any], Any], oracle: Callable[[int], bool]) ->
 
         return types.uint64(data, at), generate
 
-    chosen: Callable[..., Any] = bits
-    return chosen
+    typed: Callable[..., Any] = bits
+    return typed
 
 
-def _bits(flags: list[bool]) -> np.uint64:
-    return np.uint64(sum(flag << place for place, flag in enumerate(flags)))
+def _to_mask(flags: list[bool]) -> np.uint64:
+    return np.uint64(sum(flag << bit for bit, flag in enumerate(flags)))
 
 
 def _address(context: Any, builder: Any, signature: Any, arguments: Any, kind: ir.Type) -> Any:
@@ -92,15 +92,19 @@ def _address(context: Any, builder: Any, signature: Any, arguments: Any, kind: i
 _SPECIAL = "#@&\x1f"
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
-plain_bits = _bits_of(_plain_in, lambda byte: byte in _PLAIN)  # ASCII letters and digits
-odd_bits = _bits_of(_odd_in, lambda byte: byte >= 0x80 or byte == ord("'"))  # may belong to a word: decode and see
-special_bits = _bits_of(_special_in, lambda byte: chr(byte) in _SPECIAL)  # starts a tag, a name, an entity or a field
-leading_bits = _bits_of(_leading_in, _leads)  # may begin a control or what is no character: look at what follows
+# ASCII letters and digits
+plain_bits = _mask_function(_is_plain, lambda byte: byte in _PLAIN)
+# bytes that may belong to words and must be decoded
+odd_bits = _mask_function(_is_odd, lambda byte: byte >= 0x80 or byte == ord("'"))
+# starts of tags, names, entities and fields
+special_bits = _mask_function(_is_special, lambda byte: chr(byte) in _SPECIAL)
+# possible starts of controls and noncharacters; the following bytes decide
+suspect_bits = _mask_function(_is_suspect, _is_suspect_byte)
 
 
-def padded(data: NDArray[np.uint8], buffer: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The bytes with a block of zeros behind them, in `buffer` if they fit there."""
-    size = len(data) + BLOCK
+def pad(data: NDArray[np.uint8], buffer: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the bytes followed by a block of zeros, in `buffer` if they fit."""
+    size = len(data) + BLOCK_BYTES
     if len(buffer) < size:
         buffer = np.empty(size, np.uint8)
     buffer[: len(data)] = data
@@ -114,7 +118,7 @@ if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return np.uint64(int.from_bytes(data[int(at) : int(at) + 8].tobytes(), "little"))
 
     def lowest_bit(bits: np.uint64) -> np.uint64:
-        return np.uint64((int(bits) & -int(bits)).bit_length() - 1) if bits else np.uint64(BLOCK)
+        return np.uint64((int(bits) & -int(bits)).bit_length() - 1) if bits else np.uint64(BLOCK_BYTES)
 
     def prefetch(array: NDArray[np.uint64], at: np.uint64) -> None:
         pass
@@ -123,7 +127,7 @@ else:
 
     @intrinsic
     def eight_bytes(typing_context, data, at):  # type: ignore[no-untyped-def]
-        """The eight bytes at a position as one number, the first byte lowest."""
+        """Return the eight bytes at an offset as a little-endian integer."""
 
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             return builder.load(_address(context, builder, signature, arguments, _BITS), align=1)
@@ -132,7 +136,7 @@ else:
 
     @intrinsic
     def lowest_bit(typing_context, bits):  # type: ignore[no-untyped-def]
-        """The place of the lowest bit that is set; 64 when none is."""
+        """Return the index of the lowest set bit; 64 if no bit is set."""
 
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
@@ -141,7 +145,7 @@ else:
 
     @intrinsic
     def prefetch(typing_context, array, at):  # type: ignore[no-untyped-def]
-        """Ask for the memory at a place of an array ahead of its use."""
+        """Prefetch the memory at an offset of an array."""
 
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             place = _address(context, builder, signature, arguments, _BYTE)

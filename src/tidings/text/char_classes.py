@@ -1,6 +1,6 @@
-"""What every Unicode character is to the cleaner: one small class per code point.
+"""The character class of every Unicode code point.
 
-The table is the single definition; the Python cleaner (`clean.py`) and the compiled one (`tokenise.py`) both read it.
+The table is the single definition; `reference_analyzer.py` and the compiled `tokenizer.py` both read it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 SEPARATOR = 0  # ends a word: space, punctuation, symbols, emoji, controls
 WORD = 1  # letters and decimal digits of scripts that put spaces between words
-SINGLE = 2  # letters of scripts that do not: every one is a word of its own
+SINGLE = 2  # letters of scripts that do not: each is a word
 MARK = 3  # accents and vowel signs: belong to the letter before them
 IGNORED = 4  # invisible: joiners, direction marks, soft hyphens, variation selectors
 APOSTROPHE = 5  # joins when a letter follows
@@ -24,9 +24,9 @@ AT = 8  # starts a name
 COLON = 9  # "http:" is the start of a link
 DOT = 10  # "www." is the start of a link
 AMPERSAND = 11  # may start an HTML entity
-BREAK = 12  # ends a field: no phrase reaches across it
+BREAK = 12  # ends a field: no phrase crosses it
 
-FIELD_BREAK = "\x1f"  # put between the title, the text and each tag of a post
+FIELD_BREAK = "\x1f"  # separates the title, the text and the tags of a post
 
 _SPECIAL = {
     "'": APOSTROPHE,
@@ -63,7 +63,7 @@ _UNSPACED = (
 
 
 def classify(character: str) -> int:
-    """The class of one character."""
+    """Return the class of one character."""
     special = _SPECIAL.get(character)
     if special is not None:
         return special
@@ -87,8 +87,8 @@ def _is_unspaced(code: int) -> bool:
 
 @cache
 def class_table() -> NDArray[np.uint8]:
-    """The class of every code point, as one flat array."""
+    """Return the class of every code point as one flat array."""
     table = np.zeros(sys.maxunicode + 1, np.uint8)
-    for first, last in ((0, 0x40000), (0xE0000, 0xE0200)):  # beyond them all is unassigned or private
+    for first, last in ((0, 0x40000), (0xE0000, 0xE0200)):  # all other code points are unassigned or private
         table[first:last] = [classify(chr(code)) for code in range(first, last)]
     return table

@@ -1,6 +1,6 @@
-"""Which texts of a column may hold what `sanitise.clean_text` would change: one look at every byte.
+"""Find the texts of a column that `sanitize.clean_text` may change, in one pass over their bytes.
 
-Never says no of a text that would be changed; may say yes of others, of few.
+There are no false negatives and few false positives.
 """
 
 from __future__ import annotations
@@ -10,22 +10,24 @@ import pyarrow as pa
 from numba import int64, types, uint8, uint64
 
 from tidings.jit import inlined, kernel, read, write
-from tidings.text.arrow_buffers import bytes_of
-from tidings.text.byte_masks import BLOCK, leading_bits, lowest_bit, padded
+from tidings.text.arrow_buffers import text_buffers
+from tidings.text.byte_masks import BLOCK_BYTES, lowest_bit, pad, suspect_bits
 
 
-def doubtful(texts: pa.ChunkedArray) -> pa.Array:
-    """True for texts that need a closer look. They are valid UTF-8."""
-    data, offsets = bytes_of(texts)
-    found = np.zeros(len(texts), np.uint8)
-    _look(padded(data[offsets[0] : offsets[-1]], np.empty(0, np.uint8)), offsets - offsets[0], found)
-    return pa.array(found.view(np.bool_))
+def find_dirty(texts: pa.ChunkedArray) -> pa.Array:
+    """Return True for texts that may need cleaning. The texts must be valid UTF-8."""
+    data, offsets = text_buffers(texts)
+    is_dirty = np.zeros(len(texts), np.uint8)
+    _scan(pad(data[offsets[0] : offsets[-1]], np.empty(0, np.uint8)), offsets - offsets[0], is_dirty)
+    return pa.array(is_dirty.view(np.bool_))
 
 
 @inlined
-def _begins(data, at):  # type: ignore[no-untyped-def]
-    """Whether a control, a turn of direction or what is no character begins here. All its bytes are there: the text is
-    valid, and a block of zeros follows it."""
+def _is_dirty_at(data, at):  # type: ignore[no-untyped-def]
+    """Whether a control, a direction mark or a noncharacter starts here.
+
+    Reading ahead is safe: the text is valid and a block of zeros follows it.
+    """
     first, second, third = data[at], data[at + uint64(1)], data[at + uint64(2)]
     if first < uint8(0x80):
         return True
@@ -41,15 +43,15 @@ def _begins(data, at):  # type: ignore[no-untyped-def]
 
 
 @kernel(types.void, read(uint8), read(int64), write(uint8))
-def _look(data, offsets, found):  # type: ignore[no-untyped-def]
-    """All texts as one: a character never reaches into the next of them."""
+def _scan(data, offsets, is_dirty):  # type: ignore[no-untyped-def]
+    """Scan all texts as one; no character extends into the next text."""
     row, one = uint64(0), uint64(1)
-    for block in range(uint64(0), uint64(offsets[-1]), uint64(BLOCK)):
-        bits = leading_bits(data, block)
+    for block in range(uint64(0), uint64(offsets[-1]), uint64(BLOCK_BYTES)):
+        bits = suspect_bits(data, block)
         while bits:
             at = block + lowest_bit(bits)
             bits &= bits - one
-            if at < uint64(offsets[-1]) and _begins(data, at):
+            if at < uint64(offsets[-1]) and _is_dirty_at(data, at):
                 while uint64(offsets[row + one]) <= at:
                     row += one
-                found[row] = uint8(1)
+                is_dirty[row] = uint8(1)

@@ -1,4 +1,4 @@
-"""`sanitise.py` for whole Arrow columns: one look at each value, and a second only at those that are not clean."""
+"""`sanitize.py` for Arrow columns: a fast scan of all values, then cleaning of the few that need it."""
 
 from __future__ import annotations
 
@@ -9,33 +9,35 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidings.text.sanitize import MAX_LINK, PLAIN_LINK, clean_link, clean_text
+from tidings.text.sanitize import MAX_LINK_CHARS, PLAIN_LINK, clean_link, clean_text
 
 
 def clean_texts(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """`clean_text` of every value; they are valid UTF-8."""
-    from tidings.text.dirty_scan import doubtful  # here: it brings numba, which who only subscribes can do without
+    """Apply `clean_text` to every value. The values must be valid UTF-8."""
+    from tidings.text.dirty_scan import find_dirty  # imports numba, which `subscribe` does not need
 
-    return _mended(texts, doubtful(texts), clean_text)
+    return _clean_rows(texts, find_dirty(texts), clean_text)
 
 
 def clean_links(links: pa.ChunkedArray) -> pa.ChunkedArray:
-    """`clean_link` of every value."""
-    plain = pc.and_(pc.match_substring_regex(links, f"^{PLAIN_LINK}$"), pc.less_equal(pc.utf8_length(links), MAX_LINK))
-    return _mended(links, pc.invert(plain), clean_link)
+    """Apply `clean_link` to every value; null where there is no valid link."""
+    plain = pc.and_(
+        pc.match_substring_regex(links, f"^{PLAIN_LINK}$"), pc.less_equal(pc.utf8_length(links), MAX_LINK_CHARS)
+    )
+    return _clean_rows(links, pc.invert(plain), clean_link)
 
 
-def _mended(
-    values: pa.ChunkedArray, doubtful: pa.Array | pa.ChunkedArray, mend: Callable[[str], str | None]
+def _clean_rows(
+    values: pa.ChunkedArray, is_dirty: pa.Array | pa.ChunkedArray, clean: Callable[[str], str | None]
 ) -> pa.ChunkedArray:
-    """The values with the doubtful ones mended."""
-    rows = np.flatnonzero(pc.fill_null(doubtful, False).to_numpy(zero_copy_only=False))
+    """Return the values with the dirty ones cleaned."""
+    rows = np.flatnonzero(pc.fill_null(is_dirty, False).to_numpy(zero_copy_only=False))
     if not len(rows):
         return values
-    whole = values.combine_chunks()
-    mended = pa.array([mend(value) for value in whole.take(pa.array(rows)).to_pylist()], whole.type)
-    # They are few: what lies between them is copied as it is, many times faster than value by value.
-    pieces = [whole.slice(0, rows[0])]
-    for place, (row, after) in enumerate(itertools.pairwise([*rows.tolist(), len(whole)])):
-        pieces += [mended.slice(place, 1), whole.slice(row + 1, after - row - 1)]
-    return pa.chunked_array([pa.concat_arrays(pieces)], whole.type)
+    column = values.combine_chunks()
+    cleaned = pa.array([clean(value) for value in column.take(pa.array(rows)).to_pylist()], column.type)
+    # Dirty rows are few: copying the slices between them is many times faster than copying value by value.
+    pieces = [column.slice(0, rows[0])]
+    for number, (row, after) in enumerate(itertools.pairwise([*rows.tolist(), len(column)])):
+        pieces += [cleaned.slice(number, 1), column.slice(row + 1, after - row - 1)]
+    return pa.chunked_array([pa.concat_arrays(pieces)], column.type)

@@ -1,4 +1,4 @@
-"""Where the pieces of a post end: characters, words, tags, names, links, HTML entities. All over UTF-8 bytes."""
+"""Find the ends of characters, words, tags, names, links and HTML entities in UTF-8 bytes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tidings.jit import inlined
 from tidings.text import char_classes as c
 from tidings.text.token_table import lower
 
-INVALID = np.uint64(0xFFFD)  # what a byte of invalid UTF-8 counts as
+INVALID = np.uint64(0xFFFD)  # the code point of a byte of invalid UTF-8
 
 _ONE = np.uint64(1)
 
 
 @inlined
 def decode(data, at, end):  # type: ignore[no-untyped-def]
-    """The code point at a position and its length in bytes; one byte of invalid UTF-8 is U+FFFD."""
+    """Return the code point at an offset and its length in bytes; a byte of invalid UTF-8 is U+FFFD."""
     first = uint64(data[at])
     if first < 0x80:
         return first, uint64(1)
@@ -43,7 +43,7 @@ def decode(data, at, end):  # type: ignore[no-untyped-def]
 
 @inlined
 def _ends_with_scheme(data, start, end):  # type: ignore[no-untyped-def]
-    """How many bytes of ``http`` or ``https`` a word ends with; 0 if neither."""
+    """Return the length of ``http`` or ``https`` at the end of a word; 0 if neither."""
     size = uint64(5) if end - start >= 5 and lower(data[end - _ONE]) == 115 else uint64(4)
     if end - start < size:
         return uint64(0)
@@ -55,7 +55,7 @@ def _ends_with_scheme(data, start, end):  # type: ignore[no-untyped-def]
 
 @inlined
 def link_length(data, start, at, end):  # type: ignore[no-untyped-def]
-    """How many bytes of the word before `at` belong to a link that goes on at `at`; 0 if there is no link."""
+    """Return how many bytes of the word before `at` belong to a link that continues at `at`; 0 without a link."""
     if at >= end:
         return uint64(0)
     if data[at] == 58 and at + uint64(2) < end and data[at + _ONE] == 47 and data[at + uint64(2)] == 47:
@@ -75,7 +75,7 @@ def _is_alphanumeric(byte):  # type: ignore[no-untyped-def]
 
 @inlined
 def entity_end(data, at, end):  # type: ignore[no-untyped-def]
-    """Where a well-formed HTML entity that starts at an ampersand ends; `at` if there is none."""
+    """Return the end of a well-formed HTML entity that starts at an ampersand; `at` if it is not one."""
     scan = at + _ONE
     numeric = scan < end and data[scan] == 35
     if numeric:
@@ -91,7 +91,7 @@ def entity_end(data, at, end):  # type: ignore[no-untyped-def]
 
 @inlined
 def is_plain_entity(data, at, end):  # type: ignore[no-untyped-def]
-    """Whether the entity is ``&amp;`` ``&lt;`` or ``&gt;``: separators all, 99.9 % of the entities in tweets."""
+    """Whether the entity is ``&amp;`` ``&lt;`` or ``&gt;``: separators, and 99.9 % of the entities in tweets."""
     size = end - at
     if size == 5:
         return data[at + _ONE] == 97 and data[at + uint64(2)] == 109 and data[at + uint64(3)] == 112
@@ -102,7 +102,7 @@ def is_plain_entity(data, at, end):  # type: ignore[no-untyped-def]
 
 @inlined
 def link_end(data, at, end):  # type: ignore[no-untyped-def]
-    """The end of a link; an HTML entity but ``&amp;`` ends it here, to be looked at (and decoded) where it stands."""
+    """Return the end of a link; an HTML entity other than ``&amp;`` ends it, so that the caller decodes it."""
     while at < end:
         byte = data[at]
         if byte <= 32 or byte >= 127 or byte == 34 or byte == 60 or byte == 62:
@@ -117,7 +117,7 @@ def link_end(data, at, end):  # type: ignore[no-untyped-def]
 
 @inlined
 def run_end(data, at, end, classes, singles_too):  # type: ignore[no-untyped-def]
-    """The end of a hashtag (with letters of scripts without spaces) or a name (without)."""
+    """Return the end of a hashtag (including letters of scripts without spaces) or a name (without them)."""
     while at < end:
         code, size = decode(data, at, end)
         kind = classes[code]
@@ -139,7 +139,7 @@ def has_letter(data, at, end):  # type: ignore[no-untyped-def]
 
 @inlined
 def word_end(data, at, end, classes):  # type: ignore[no-untyped-def]
-    """The end of the word that starts at `at`."""
+    """Return the end of the word that starts at `at`."""
     while at < end:
         code, size = decode(data, at, end)
         kind = classes[code]

@@ -1,8 +1,8 @@
-"""The lexicon: which raw token has which term number. An open-addressing table, read and filled by `tokenise.py`.
+"""The token table: an open-addressing hash table from raw tokens to term ids, read and filled by `tokenizer.py`.
 
-A slot is four 64-bit words: the first 16 bytes of the token in two of them, so that nearly every token is compared
-without looking elsewhere; kind and length (0: a free slot); ``arena position << 32 | term number``. Of longer tokens
-the first word is a hash instead. `arena` holds, entry after entry, ``slot (4 bytes), kind, length - 1, bytes``.
+A slot is four 64-bit words: two with the first 16 bytes of the token, so that most comparisons need no other memory;
+kind and length (0: free); ``arena offset << 32 | term id``. Longer tokens have a hash in the first word. `arena` is a
+sequence of entries ``slot (4 bytes), kind, length - 1, bytes``.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from numba import types, uint8, uint32, uint64
 
 from tidings.jit import inlined, kernel, read, write
 
-PENDING = np.uint64(0xFFFFFFFF)  # the term number of a token whose stem is not worked out yet
-PENDING_BIT = np.uint32(0x80000000)  # marks, in the output, a slot number instead of a term number
+PENDING = np.uint64(0xFFFFFFFF)  # the term id of a token whose term is not derived yet
+PENDING_BIT = np.uint32(0x80000000)  # in the output: marks a slot instead of a term id
 KIND_WORD = np.uint8(0)
 KIND_TAG = np.uint8(1)
 HEADER = 6  # bytes before the text of an arena entry
-SLOT = 4  # words a slot
+SLOT = 4  # 64-bit words per slot
 INLINE_BYTES = np.uint64(16)  # bytes of a token that fit into its slot
 
-# Places in the state array that the lexicon keeps.
+# Offsets in the state array that belong to the token table.
 ENTRIES, ARENA = 2, 3
 
 _ZERO = np.uint64(0)
@@ -44,8 +44,8 @@ def hash_bytes(data, start, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def packed(data, start, end):  # type: ignore[no-untyped-def]
-    """The two words a token is compared by: its bytes if they fit, else its hash."""
+def pack_token(data, start, end):  # type: ignore[no-untyped-def]
+    """Return the two words that a token is compared by: its bytes if they fit, otherwise its hash."""
     if end - start > INLINE_BYTES:
         return hash_bytes(data, start, end), _ZERO
     low, high = _ZERO, _ZERO
@@ -59,8 +59,8 @@ def packed(data, start, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def slot_of(low, high, label, slots):  # type: ignore[no-untyped-def]
-    """Where the search for a token starts."""
+def first_slot(low, high, label, slots):  # type: ignore[no-untyped-def]
+    """Return the slot where the search for a token starts."""
     value = (low ^ (high * _PRIME) ^ label) * _MIX
     value = (value ^ (value >> uint64(32))) * _MIX
     return (value >> uint64(29)) & uint64(slots.size // SLOT - 1)
@@ -75,25 +75,25 @@ def _same_bytes(data, start, length, arena, at):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def find(data, start, low, high, label, slot, slots, arena, state):  # type: ignore[no-untyped-def]
-    """The term number of a raw token, or its slot with the pending bit; a token never seen is put in."""
+def find_or_add(data, start, low, high, label, slot, slots, arena, state):  # type: ignore[no-untyped-def]
+    """Return the term id of a raw token, or its slot with the pending bit; add the token if it is new."""
     length = label >> uint64(8)
     while True:
         at = slot * uint64(SLOT)
-        held = slots[at + uint64(2)]
-        if slots[at] == low and slots[at + _ONE] == high and held == label:
+        stored = slots[at + uint64(2)]
+        if slots[at] == low and slots[at + _ONE] == high and stored == label:
             value = slots[at + uint64(3)]
             if length <= INLINE_BYTES or _same_bytes(data, start, length, arena, value >> uint64(32)):
                 return PENDING_BIT | uint32(slot) if value & PENDING == PENDING else uint32(value & PENDING)
-        if held == 0:
-            _put(data, start, length, uint8(label & uint64(0xFF)), slot, slots, arena, state)
+        if stored == 0:
+            _add(data, start, length, uint8(label & uint64(0xFF)), slot, slots, arena, state)
             slots[at], slots[at + _ONE], slots[at + uint64(2)] = low, high, label
             return PENDING_BIT | uint32(slot)
         slot = (slot + _ONE) & uint64(slots.size // SLOT - 1)
 
 
 @inlined
-def _put(data, start, length, kind, slot, slots, arena, state):  # type: ignore[no-untyped-def]
+def _add(data, start, length, kind, slot, slots, arena, state):  # type: ignore[no-untyped-def]
     at = uint64(state[ARENA])
     slots[slot * uint64(SLOT) + uint64(3)] = (at << uint64(32)) | PENDING
     for byte in range(uint64(4)):
@@ -108,7 +108,7 @@ def _put(data, start, length, kind, slot, slots, arena, state):  # type: ignore[
 
 @kernel(types.void, read(uint64), write(uint64), write(uint8), uint64)
 def rehash(old_slots, slots, arena, used):  # type: ignore[no-untyped-def]
-    """Move every entry of the arena, with its term number, into an empty table of another size."""
+    """Insert every entry of the arena, with its term id, into an empty table of another size."""
     mask = uint64(slots.size // SLOT - 1)
     at = _ZERO
     while at < used:
@@ -116,7 +116,7 @@ def rehash(old_slots, slots, arena, used):  # type: ignore[no-untyped-def]
         for byte in range(uint64(4)):
             old |= uint64(arena[at + byte]) << (byte * uint64(8))
         old *= uint64(SLOT)
-        slot = slot_of(old_slots[old], old_slots[old + _ONE], old_slots[old + uint64(2)], slots)
+        slot = first_slot(old_slots[old], old_slots[old + _ONE], old_slots[old + uint64(2)], slots)
         while slots[slot * uint64(SLOT) + uint64(2)] != 0:
             slot = (slot + _ONE) & mask
         for word in range(uint64(SLOT)):
@@ -128,9 +128,9 @@ def rehash(old_slots, slots, arena, used):  # type: ignore[no-untyped-def]
 
 @kernel(uint64, read(uint8), uint64, uint64, write(uint64), write(uint8), write(uint8))
 def list_entries(arena, since, until, slots, kinds, text):  # type: ignore[no-untyped-def]
-    """The entries between two places of the arena: slot and kind of each, and their bytes, a line break behind each.
+    """Write slots, kinds and bytes (a line break after each) of entries in an arena range; return their count.
 
-    Returns how many there are; the text is as long as that stretch of the arena less five bytes an entry.
+    The text is as long as this part of the arena, minus five bytes per entry.
     """
     count, used, at = _ZERO, _ZERO, since
     while at < until:

@@ -1,10 +1,10 @@
-"""The compiled cleaner: UTF-8 bytes of a whole Arrow column to term numbers, by the rules of `clean.py`.
+"""The compiled tokenizer: UTF-8 bytes of an Arrow column to term ids, by the rules of `reference_analyzer.py`.
 
-Bits tell where words are (`marks.py`). Nearly all are ASCII letters and digits between ASCII separators and are taken
-whole; only runs with other bytes are decoded character by character. The raw tokens of a row (lower-cased in ASCII) are
-collected first and looked up in the lexicon afterwards, when the memory asked for meanwhile has come: a look-up that
-waits for memory costs more than everything else about a token. The lexicon remembers the number of each token's term. A
-token never seen before is put there as pending; Python works out its stem once, after the batch.
+Byte masks (`byte_masks.py`) locate the words. Nearly all are ASCII letters and digits between ASCII separators and need
+no decoding; only runs with other bytes are decoded character by character. The raw tokens of a row (ASCII lower case)
+are collected first and looked up in the token table afterwards, when prefetching has loaded the slots: waiting for
+memory would cost more than everything else. The table holds the id of each token's term. A new token is added as
+pending; Python derives its term once, after the batch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numba import types, uint8, uint32, uint64
 
 from tidings.jit import inlined, kernel, read, write
 from tidings.text import char_classes as c
-from tidings.text.byte_masks import BLOCK, eight_bytes, lowest_bit, odd_bits, plain_bits, prefetch, special_bits
+from tidings.text.byte_masks import BLOCK_BYTES, eight_bytes, lowest_bit, odd_bits, plain_bits, prefetch, special_bits
 from tidings.text.scanner import (
     INVALID,
     decode,
@@ -37,52 +37,52 @@ from tidings.text.token_table import (
     PENDING,
     PENDING_BIT,
     SLOT,
-    find,
+    find_or_add,
+    first_slot,
     hash_bytes,
-    packed,
-    slot_of,
+    pack_token,
 )
 
-NOT_UTF8 = np.uint32(0xFFFFFFFE)  # marks, in the bounds, a row that is not valid UTF-8 and has no terms
-HAS_ENTITY = np.uint32(0xFFFFFFFF)  # marks, in the bounds, a row that needs its HTML entities decoded first
-GAP_BIT = np.uint32(0x40000000)  # in the lexicon: a gap behind this term must be kept
+NOT_UTF8 = np.uint32(0xFFFFFFFE)  # in the bounds: the row is not valid UTF-8 and has no terms
+HAS_ENTITY = np.uint32(0xFFFFFFFF)  # in the bounds: HTML entities of the row must be decoded first
+GAP_BIT = np.uint32(0x40000000)  # in the token table: a gap after this term must be kept
 
-# Places in the state array; 2 and 3 are the lexicon's.
+# Offsets in the state array; 2 and 3 belong to the token table.
 ROW, USED = 0, 1
-_GAP, _TAGS, _LETTER_END, _COLLECTED, _SPECIAL, _ODD, STATE_SIZE = 4, 5, 6, 7, 8, 9, 10  # of the row at hand
+_GAP, _TAGS, _LETTER_END, _COLLECTED, _SPECIAL, _ODD, STATE_SIZE = 4, 5, 6, 7, 8, 9, 10  # of the current row
 
 _MAX_TOKEN = np.uint64(256)
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _LOWER = np.uint64(0x2020202020202020)
-_STOPPED = np.uint64(1 << 62)  # places from here on say why a row ends early
+_STOPPED = np.uint64(1 << 62)  # offsets from here on are reasons why a row ended early
 _STOP_NOT_UTF8 = _STOPPED
 _STOP_HAS_ENTITY = np.uint64((1 << 62) + 1)
 
-# What is kept of a token until it is looked up: the two words it is compared by, its label, where it stands, its slot.
-_TOKEN, _MOST_TOKENS = np.uint64(5), np.uint64(1024)
+# A collected token: the two words it is compared by, its label, its offset, its slot.
+_TOKEN, _MAX_COLLECTED = np.uint64(5), np.uint64(1024)
 _NO_TOKEN = np.uint64(0)  # the label of a gap
 
-# The scratch space: the tokens; then four lists of places, each with room for a whole row: where runs of word bytes
-# start and end, the special bytes, and where bytes that need a closer look start.
+# The scratch space: the collected tokens; then four lists of offsets, each large enough for a whole row: starts and
+# ends of runs of word bytes, special bytes, and starts of bytes that must be decoded.
 _STARTS, _ENDS, _SPECIALS, _ODDS, _LISTS = (np.uint64(number) for number in range(5))
 
 
 def scratch_size(longest_row: int) -> int:
-    return int(_TOKEN * _MOST_TOKENS) + int(_LISTS) * (longest_row + 2)
+    return int(_TOKEN * _MAX_COLLECTED) + int(_LISTS) * (longest_row + 2)
 
 
 @inlined
 def _list(scratch, number):  # type: ignore[no-untyped-def]
-    """Where a list of places begins."""
-    tokens = _TOKEN * _MOST_TOKENS
+    """Return where a list of offsets starts."""
+    tokens = _TOKEN * _MAX_COLLECTED
     return tokens + number * ((uint64(scratch.size) - tokens) >> uint64(2))
 
 
 @inlined
-def _write_places(bits, base, scratch, at):  # type: ignore[no-untyped-def]
-    """Write down the place of every bit that is set; returns where the next goes."""
+def _write_offsets(bits, base, scratch, at):  # type: ignore[no-untyped-def]
+    """Write the offset of every set bit; return where the next one goes."""
     while bits != 0:
         scratch[at] = base + lowest_bit(bits)
         bits &= bits - _ONE
@@ -92,19 +92,19 @@ def _write_places(bits, base, scratch, at):  # type: ignore[no-untyped-def]
 
 @inlined
 def _find_runs(data, start, end, scratch):  # type: ignore[no-untyped-def]
-    """Fill the lists of places for a row; returns how many runs of word bytes there are."""
+    """Fill the lists of offsets for a row; return the number of runs of word bytes."""
     starts, ends = _list(scratch, _STARTS), _list(scratch, _ENDS)
     specials, odds = _list(scratch, _SPECIALS), _list(scratch, _ODDS)
     was_word, was_odd = _ZERO, _ZERO
-    for at in range(start, end, uint64(BLOCK)):
-        inside = _ALL if end - at >= BLOCK else (_ONE << (end - at)) - _ONE
+    for at in range(start, end, uint64(BLOCK_BYTES)):
+        inside = _ALL if end - at >= BLOCK_BYTES else (_ONE << (end - at)) - _ONE
         odd = odd_bits(data, at) & inside
         word = (plain_bits(data, at) & inside) | odd
         after_word = (word << _ONE) | was_word
-        starts = _write_places(word & ~after_word, at, scratch, starts)
-        ends = _write_places(~word & after_word, at, scratch, ends)
-        specials = _write_places(special_bits(data, at) & inside, at, scratch, specials)
-        odds = _write_places(odd & ~((odd << _ONE) | was_odd), at, scratch, odds)
+        starts = _write_offsets(word & ~after_word, at, scratch, starts)
+        ends = _write_offsets(~word & after_word, at, scratch, ends)
+        specials = _write_offsets(special_bits(data, at) & inside, at, scratch, specials)
+        odds = _write_offsets(odd & ~((odd << _ONE) | was_odd), at, scratch, odds)
         was_word, was_odd = word >> uint64(63), odd >> uint64(63)
     scratch[ends] = end  # of a run that fills the last block
     scratch[specials], scratch[odds] = _ALL, _ALL
@@ -113,21 +113,21 @@ def _find_runs(data, start, end, scratch):  # type: ignore[no-untyped-def]
 
 @inlined
 def _emit(term, terms, state):  # type: ignore[no-untyped-def]
-    """Append a term; a gap (0) only behind a term that asks for it, so once in a row and never first."""
+    """Append a term; append a gap (0) only after a term that keeps gaps, so never first and never twice."""
     terms[state[USED]] = term & ~GAP_BIT
     state[USED] += uint64((uint64(term) | state[_GAP]) != 0)
     state[_GAP] = uint64(term) >> uint64(30)
 
 
 @inlined
-def _plain_packed(data, start, end):  # type: ignore[no-untyped-def]
-    """`packed` of ASCII letters and digits, without a loop over them."""
+def _pack_plain(data, start, end):  # type: ignore[no-untyped-def]
+    """Return `pack_token` of ASCII letters and digits, without a loop."""
     size = end - start
     if size > INLINE_BYTES:
         return hash_bytes(data, start, end), _ZERO
     first = min(size, uint64(8))
     low = (eight_bytes(data, start) | _LOWER) & (_ALL >> (uint64(64) - first * uint64(8)))
-    half = (size - first) * uint64(4)  # shifted by it twice, as a shift by 64 is none
+    half = (size - first) * uint64(4)  # two shifts, because a shift by 64 has no effect
     high = (eight_bytes(data, start + uint64(8)) | _LOWER) & (((_ONE << half) << half) - _ONE)
     return low, high
 
@@ -135,7 +135,7 @@ def _plain_packed(data, start, end):  # type: ignore[no-untyped-def]
 @inlined
 def _collect(low, high, label, start, slots, tokens, state):  # type: ignore[no-untyped-def]
     at = state[_COLLECTED] * _TOKEN
-    slot = slot_of(low, high, label, slots)
+    slot = first_slot(low, high, label, slots)
     prefetch(slots, slot * uint64(SLOT))
     tokens[at], tokens[at + _ONE], tokens[at + uint64(2)] = low, high, label
     tokens[at + uint64(3)], tokens[at + uint64(4)] = start, slot
@@ -149,9 +149,9 @@ def _label(start, end, kind):  # type: ignore[no-untyped-def]
 
 @inlined
 def _collect_decoded(data, start, end, kind, slots, tokens, state):  # type: ignore[no-untyped-def]
-    """Collect a token that may hold more than ASCII; one that is too long leaves a gap."""
+    """Collect a token that may contain non-ASCII bytes; a token that is too long becomes a gap."""
     if end - start <= _MAX_TOKEN:
-        low, high = packed(data, start, end)
+        low, high = pack_token(data, start, end)
         _collect(low, high, _label(start, end, kind), start, slots, tokens, state)
     else:
         _collect(_ZERO, _ZERO, _NO_TOKEN, start, slots, tokens, state)
@@ -159,15 +159,15 @@ def _collect_decoded(data, start, end, kind, slots, tokens, state):  # type: ign
 
 @inlined
 def _plain_word(data, start, stop, end, slots, tokens, state):  # type: ignore[no-untyped-def]
-    """Take an ASCII word up to `stop`, unless it is the start of a link; the place to go on from."""
-    if data[stop] == 58 or data[stop] == 46:  # a colon or a dot: the row's last word has its end or a zero behind it
+    """Collect an ASCII word up to `stop`, unless a link starts in it; return where to continue."""
+    if data[stop] == 58 or data[stop] == 46:  # colon or dot; padding follows the last row
         link = link_length(data, start, stop, end)
         if link != 0:
             if stop - link > start:
                 _collect_decoded(data, start, stop - link, KIND_WORD, slots, tokens, state)
             return link_end(data, stop, end)
     if stop - start <= _MAX_TOKEN:
-        low, high = _plain_packed(data, start, stop)
+        low, high = _pack_plain(data, start, stop)
         _collect(low, high, _label(start, stop, KIND_WORD), start, slots, tokens, state)
     else:
         _collect(_ZERO, _ZERO, _NO_TOKEN, start, slots, tokens, state)
@@ -177,7 +177,7 @@ def _plain_word(data, start, stop, end, slots, tokens, state):  # type: ignore[n
 
 @inlined
 def _decoded_word(data, start, stop, end, slots, tokens, state):  # type: ignore[no-untyped-def]
-    """Take a word up to `stop`, unless it is the start of a link; the place to go on from."""
+    """Collect a word up to `stop`, unless a link starts in it; return where to continue."""
     link = link_length(data, start, stop, end)
     if stop - link > start:
         _collect_decoded(data, start, stop - link, KIND_WORD, slots, tokens, state)
@@ -219,11 +219,11 @@ def _special(data, at, end, classes, slots, tokens, state):  # type: ignore[no-u
 
 @inlined
 def _odd_run(data, at, stop, end, classes, slots, tokens, state):  # type: ignore[no-untyped-def]
-    """Take a run of bytes that holds more than ASCII, character by character; the place to go on from.
+    """Process a run with non-ASCII bytes character by character; return where to continue.
 
-    That may be within the run, when no more tokens can be collected.
+    This may be inside the run, when the list of tokens is full.
     """
-    while at < stop and state[_COLLECTED] < _MOST_TOKENS - uint64(2):
+    while at < stop and state[_COLLECTED] < _MAX_COLLECTED - uint64(2):
         code, size = decode(data, at, end)
         kind = classes[code]
         if kind == c.WORD:
@@ -232,7 +232,7 @@ def _odd_run(data, at, stop, end, classes, slots, tokens, state):  # type: ignor
             last = single_end(data, at + size, end, classes)
             _collect_decoded(data, at, last, KIND_WORD, slots, tokens, state)
             state[_LETTER_END] = at = last
-        elif code == INVALID and size == 1:  # invalid UTF-8: nothing of this post counts
+        elif code == INVALID and size == 1:  # invalid UTF-8: the post has no terms
             return _STOP_NOT_UTF8
         else:
             in_word = state[_LETTER_END] == at
@@ -246,14 +246,14 @@ def _odd_run(data, at, stop, end, classes, slots, tokens, state):  # type: ignor
 
 @inlined
 def _look_up(data, slots, arena, terms, tokens, state):  # type: ignore[no-untyped-def]
-    """Append the terms of the collected tokens; tags go to terms[TAGS], downwards, until the words are through."""
+    """Append the terms of the collected tokens; tags are stored from terms[TAGS] downwards until the row ends."""
     for number in range(state[_COLLECTED]):
         at = number * _TOKEN
         label, start = tokens[at + uint64(2)], tokens[at + uint64(3)]
         term = uint32(0)
         if label != _NO_TOKEN:
             low, high, slot = tokens[at], tokens[at + _ONE], tokens[at + uint64(4)]
-            term = find(data, start, low, high, label, slot, slots, arena, state)
+            term = find_or_add(data, start, low, high, label, slot, slots, arena, state)
         if label & uint64(0xFF) == uint64(KIND_TAG):
             state[_TAGS] -= _ONE
             terms[state[_TAGS]] = term
@@ -264,26 +264,26 @@ def _look_up(data, slots, arena, terms, tokens, state):  # type: ignore[no-untyp
 
 @inlined
 def _specials(data, at, until, end, classes, slots, scratch, state):  # type: ignore[no-untyped-def]
-    """Take the special bytes before `until` that are not part of anything taken already; the place to go on from."""
+    """Process the special bytes before `until` that no token contains; return where to continue."""
     while at < _STOPPED and scratch[state[_SPECIAL]] < until:
-        place = scratch[state[_SPECIAL]]
+        offset = scratch[state[_SPECIAL]]
         state[_SPECIAL] += _ONE
-        if place >= at:
-            at = _special(data, place, end, classes, slots, scratch, state)
+        if offset >= at:
+            at = _special(data, offset, end, classes, slots, scratch, state)
     return at
 
 
 @inlined
 def _has_odd(data, at, stop, scratch, state):  # type: ignore[no-untyped-def]
-    """Whether a run, or what is left of it, needs a closer look."""
+    """Whether the rest of a run must be decoded."""
     while scratch[state[_ODD]] < at:
         state[_ODD] += _ONE
     return scratch[state[_ODD]] < stop or data[at] >= 0x80 or data[at] == 39
 
 
 @inlined
-def _row(data, start, end, classes, slots, arena, terms, state, scratch):  # type: ignore[no-untyped-def]
-    """Tokenise one row from terms[USED] on: words in order, then a gap and the tags. Returns why it ended early."""
+def _tokenize_row(data, start, end, classes, slots, arena, terms, state, scratch):  # type: ignore[no-untyped-def]
+    """Tokenize one row into terms[USED:]: words in order, a gap, tags. Return the reason if it ended early, else 0."""
     top = state[USED] + (end - start) + _ONE
     state[_TAGS], state[_GAP], state[_LETTER_END], state[_COLLECTED] = top, _ZERO, _ALL, _ZERO
     state[_SPECIAL], state[_ODD] = _list(scratch, _SPECIALS), _list(scratch, _ODDS)
@@ -297,7 +297,7 @@ def _row(data, start, end, classes, slots, arena, terms, state, scratch):  # typ
                 at = _odd_run(data, at, last, end, classes, slots, scratch, state)
             else:
                 at = _plain_word(data, at, last, end, slots, scratch, state)
-            if state[_COLLECTED] >= _MOST_TOKENS - uint64(2):
+            if state[_COLLECTED] >= _MAX_COLLECTED - uint64(2):
                 _look_up(data, slots, arena, terms, scratch, state)
         if at >= _STOPPED:
             return at
@@ -305,18 +305,18 @@ def _row(data, start, end, classes, slots, arena, terms, state, scratch):  # typ
     if at >= _STOPPED:
         return at
     _look_up(data, slots, arena, terms, scratch, state)
-    _take_tags(top, terms, state)
+    _append_tags(top, terms, state)
     return _ZERO
 
 
 @inlined
-def _take_tags(top, terms, state):  # type: ignore[no-untyped-def]
-    """Move the tags behind the words, in the order they were met, with a gap before them."""
+def _append_tags(top, terms, state):  # type: ignore[no-untyped-def]
+    """Move the tags after the words, in order of occurrence, with a gap before them."""
     if state[_TAGS] < top:
         _emit(uint32(0), terms, state)
-    for place in range(top - state[_TAGS]):
+    for number in range(top - state[_TAGS]):
         state[_GAP] = _ZERO
-        _emit(terms[top - _ONE - place], terms, state)
+        _emit(terms[top - _ONE - number], terms, state)
 
 
 @kernel(
@@ -331,11 +331,10 @@ def _take_tags(top, terms, state):  # type: ignore[no-untyped-def]
     write(uint64),
     write(uint64),
 )
-def tokenise(data, offsets, classes, slots, arena, terms, bounds, state, scratch):  # type: ignore[no-untyped-def]
-    """Tokenise rows from state[ROW] on; False when the lexicon must grow before the next row can be taken.
+def tokenize(data, offsets, classes, slots, arena, terms, bounds, state, scratch):  # type: ignore[no-untyped-def]
+    """Tokenize rows from state[ROW] on; return False if the token table must grow before the next row.
 
-    A block of bytes behind the last row must be readable. `scratch` has the size that
-    `scratch_size` says.
+    A block of bytes after the last row must be readable. `scratch` has `scratch_size` elements.
     """
     rows = uint64(bounds.shape[0])
     row = uint64(state[ROW])
@@ -347,7 +346,7 @@ def tokenise(data, offsets, classes, slots, arena, terms, bounds, state, scratch
             state[ROW] = row
             return False
         first = state[USED]
-        stopped = _row(data, start, end, classes, slots, arena, terms, state, scratch)
+        stopped = _tokenize_row(data, start, end, classes, slots, arena, terms, state, scratch)
         bounds[row, _ZERO], bounds[row, _ONE] = uint32(first), uint32(state[USED])
         if stopped != 0:
             mark = HAS_ENTITY if stopped == _STOP_HAS_ENTITY else NOT_UTF8
@@ -358,10 +357,10 @@ def tokenise(data, offsets, classes, slots, arena, terms, bounds, state, scratch
 
 
 @kernel(types.void, write(uint32), write(uint32, 2), read(uint64), uint64, read(uint8))
-def settle(terms, bounds, slots, keep_gaps, gaps_after):  # type: ignore[no-untyped-def]
-    """Replace pending slots by the term numbers worked out meanwhile; rows shrink in place.
+def resolve_pending(terms, bounds, slots, keep_gaps, gaps_after):  # type: ignore[no-untyped-def]
+    """Replace pending slots by their term ids; rows shrink in place.
 
-    With `keep_gaps` a gap stays behind the terms flagged in `gaps_after`, behind all if that is empty.
+    With `keep_gaps`, a gap stays after the terms flagged in `gaps_after`, or after all terms if that is empty.
     """
     for row in range(uint64(bounds.shape[0])):
         if bounds[row, _ZERO] >= NOT_UTF8:
