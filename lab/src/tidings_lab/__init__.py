@@ -1,0 +1,5 @@
+"""Experiments and benchmarks of Tidings."""
+
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[3]

@@ -1,202 +1,261 @@
-"""``python -m tidings_lab.bench``: run the benchmarks, keep the raw results, draw them.
+"""Run benchmarks, store their results and draw them. `python -m tidings_lab.bench` is `tidings-lab bench`.
 
-Parts: `spine` (the contenders on Spark), `kernels` (one core), `growth` (1 K to 10 M subscriptions), `plans`,
-`correlations` (tags), `space` (keywords and regions), `stream`, `serve` (feeds polled over HTTP), `crawl` (feeds
-visited), and, only when asked for, `soak` (the stream for an hour while subscriptions come and go).
+The benchmarks: `spine` (the matching pipeline and alternatives on Spark), `kernels` (one core), `growth` (1 K to 10 M
+subscriptions), `plans` (word plans), `correlations` (tags), `space` (keywords and regions), `stream`, `serve` (polling
+feeds over HTTP), `crawl` (visiting feeds) and `soak` (the stream for an hour while subscriptions change).
 """
 
 from __future__ import annotations
 
-import argparse
-import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidings.errors import TidingsError
-from tidings_lab import bench_kernels, bench_plans, bench_scale, figures, results
-from tidings_lab.datasets import REPOSITORY, Posts, Subscriptions, benchmark_subscriptions, load_posts
-from tidings_lab.sample_queries import NumberedPosts
-from tidings_lab.thresholds import bars
+from tidings.errors import InputError
+from tidings_lab import REPOSITORY, results
+from tidings_lab.datasets import Posts, SubscriptionSet, benchmark_subscriptions, load_posts
+from tidings_lab.progress import Report, print_line
+from tidings_lab.thresholds import check_thresholds
 
-PARTS = ("spine", "kernels", "growth", "plans", "correlations", "space", "stream", "serve", "crawl", "soak")
-UNASKED = PARTS[:-1]
 CONTENDERS = ("floor", "tidings-replicated", "tidings-partitioned", "spark-sql", "trie", "polars", "duckdb")
 SEED = 2026
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is asked for; 1 when contenders disagree or a soak had problems.
+@dataclass(frozen=True, slots=True)
+class BenchOptions:
+    """What to run and with how much data. None is replaced by the default of the size."""
 
-    Missed bars are told, not punished: machines differ.
+    only: Sequence[str] = ()  # benchmarks and contenders; empty: all but `soak`
+    is_quick: bool = False
+    posts: int | None = None
+    subscriptions: int | None = None
+    located_subscriptions: int | None = None
+    repetitions: int | None = None
+    minutes: float | None = None
+    posts_per_second: int = 1_000
+    out: Path = results.RESULTS
+    docs: Path = REPOSITORY / "docs"
+    has_figures: bool = True
+    command: str = "tidings-lab bench"
+
+    @property
+    def contenders(self) -> list[str]:
+        return [name for name in self.only if name in CONTENDERS]
+
+    @property
+    def benchmarks(self) -> list[str]:
+        """The benchmarks to run, in their order."""
+        if not self.only:
+            return list(DEFAULT_BENCHMARKS)
+        return [name for name in BENCHMARKS if name in self.only or (name == "spine" and self.contenders)]
+
+    def check(self) -> None:
+        known = (*BENCHMARKS, *CONTENDERS)
+        if unknown := [name for name in self.only if name not in known]:
+            raise InputError(f"--only {unknown[0]}: not a benchmark or a contender. Choose from: {', '.join(known)}.")
+
+
+@dataclass(frozen=True, slots=True)
+class BenchInput:
+    """The data and sizes that all benchmarks share."""
+
+    posts: Posts
+    subscriptions: SubscriptionSet
+    max_posts: int | None
+    located_subscriptions: int
+    repetitions: int
+    minutes: float
+    posts_per_second: int
+    is_quick: bool
+    contenders: Sequence[str]
+    report: Report
+
+    @classmethod
+    def load(cls, options: BenchOptions, report: Report) -> BenchInput:
+        quick = options.is_quick
+        max_posts = options.posts or (100_000 if quick else None)
+        posts = load_posts(max_posts, SEED)
+        return cls(
+            posts=posts,
+            subscriptions=benchmark_subscriptions(options.subscriptions or (5_000 if quick else 100_000), SEED, posts),
+            max_posts=max_posts,
+            located_subscriptions=options.located_subscriptions or (20_000 if quick else 1_000_000),
+            repetitions=options.repetitions or (2 if quick else 5),
+            minutes=options.minutes or (0.5 if quick else 60),
+            posts_per_second=options.posts_per_second,
+            is_quick=quick,
+            contenders=options.contenders,
+            report=report,
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "posts": len(self.posts),
+            "subscriptions": len(self.subscriptions),
+            "located_subscriptions": self.located_subscriptions,
+            "repetitions": self.repetitions,
+            "minutes": self.minutes,
+            "posts_per_second": self.posts_per_second,
+            "contenders": list(self.contenders),
+        }
+
+
+def run_benchmarks(options: BenchOptions, report: Report = print_line) -> int:
+    """Run the chosen benchmarks and return the exit code: 1 if a soak had problems.
+
+    Missed thresholds are reported but do not fail: machines differ. Raises ContendersDisagree.
     """
-    options = _options(arguments)
-    posts = load_posts(options.posts, SEED)
-    subscriptions = benchmark_subscriptions(options.subscriptions, SEED, posts)
-    run = results.new_record(shlex.join(["python", "-m", "tidings_lab.bench", *options.told]), SEED, options.quick)
-    run["data"] = posts.described() | {"subscriptions": subscriptions.described()}
-    _say(f"{len(posts):,} posts ({posts.source}), {len(subscriptions):,} subscriptions. {posts.note}")
-    path = options.out
-    for part in PARTS:
-        if part in options.parts:
-            start = time.perf_counter()
-            _say(f"{part}:")
-            try:
-                run["parts"][part] = _run(part, posts, subscriptions, options)
-            except TidingsError as error:
-                _say(f"FAIL  {error}")
-                return error.exit_code
-            run.setdefault("part_seconds", {})[part] = round(time.perf_counter() - start, 1)
-            run["bars"] = [bar.described() for bar in bars(run["parts"])]
-            path = results.save(run, options.out)
-    if options.quick:
-        _say("bars (too little was run for them to mean anything):")
-    for bar in bars(run["parts"]):
-        _say(str(bar))
-    _say(f"raw results: {path}")
-    if options.figures:
-        _say("drawn: " + ", ".join(map(str, figures.draw_all(options.out, options.docs))))
-    return 1 if run["parts"].get("soak", {}).get("problems") else 0
+    options.check()
+    given = BenchInput.load(options, report)
+    posts, count = given.posts, len(given.subscriptions)
+    report(f"{len(posts):,} posts ({posts.source}), {count:,} subscriptions. {posts.note}")
+    problems: list[str] = []
+    for name in options.benchmarks:
+        report(f"{name}:")
+        result = _run_benchmark(name, given, options.command)
+        path = results.save_result(result, options.out)
+        if options.is_quick:
+            report("  thresholds (not meaningful in a quick run):")
+        for threshold in check_thresholds(name, result["measured"]):
+            report(f"  {threshold}")
+        report(f"  result: {path}")
+        problems += result["measured"]["problems"] if name == "soak" else []
+    if options.has_figures and not options.is_quick:
+        from tidings_lab.figures import draw_all
+
+        report("written: " + ", ".join(map(str, draw_all(options.out, options.docs))))
+    for problem in problems:
+        report(f"FAIL  {problem}")
+    return 1 if problems else 0
 
 
-def _run(part: str, posts: Posts, subscriptions: Subscriptions, options: argparse.Namespace) -> Any:
-    if part == "spine":
-        return _spine(posts, subscriptions, options)
-    if part == "kernels":
-        sizes = bench_kernels.QUICK if options.quick else bench_kernels.Sizes()
-        return bench_kernels.measure_kernels(posts, subscriptions, options.repetitions, sizes, _say)
-    if part == "plans":
-        sizes_of_plans = bench_plans.QUICK if options.quick else bench_plans.Sizes()
-        return bench_plans.measure_plans(posts, subscriptions, options.repetitions, sizes_of_plans, _say)
-    if part == "correlations":
-        return _correlations(options)
-    if part == "space":
-        return _space(options)
-    if part == "stream":
-        return _stream(posts, options)
-    if part == "serve":
-        return _serve(posts, options)
-    if part == "crawl":
-        return _crawl(options)
-    if part == "soak":
-        return _soak(posts, options)
-    sizes_to_grow = bench_scale.SIZES[:3] if options.quick else bench_scale.SIZES
-    return bench_scale.measure_growth(NumberedPosts.of(posts.texts), SEED, sizes_to_grow, _say)
+def _run_benchmark(name: str, given: BenchInput, command: str) -> results.Result:
+    size = "quick" if given.is_quick else "full"
+    result = results.new_result("benchmark", name, size, command, SEED, given.parameters())
+    result["data"] = given.posts.to_dict() | {"subscriptions": given.subscriptions.to_dict()}
+    start = time.perf_counter()
+    result["measured"] = BENCHMARKS[name](given)
+    result["seconds"] = round(time.perf_counter() - start, 1)
+    return result
 
 
-def _spine(posts: Posts, subscriptions: Subscriptions, options: argparse.Namespace) -> dict[str, Any]:
+def _run_spine(given: BenchInput) -> dict[str, Any]:
     from tidings_lab.bench_pipeline import measure_spine
 
-    sample = min(len(posts), 2_000 if options.quick else 100_000)
+    sample = min(len(given.posts), 2_000 if given.is_quick else 100_000)
     with tempfile.TemporaryDirectory(prefix="tidings-bench-") as folder:
         measured = measure_spine(
-            Path(folder), posts, subscriptions, options.repetitions, sample, _say, options.contenders
+            Path(folder),
+            given.posts,
+            given.subscriptions,
+            given.repetitions,
+            sample,
+            given.report,
+            given.contenders,
         )
-    _stop_spark()  # its memory and threads must not weigh on what comes next
+    _stop_spark()
     return measured
 
 
-def _correlations(options: argparse.Namespace) -> dict[str, Any]:
+def _run_kernels(given: BenchInput) -> dict[str, Any]:
+    from tidings_lab.bench_kernels import QUICK, KernelSizes, measure_kernels
+
+    sizes = QUICK if given.is_quick else KernelSizes()
+    return measure_kernels(given.posts, given.subscriptions, given.repetitions, sizes, given.report)
+
+
+def _run_growth(given: BenchInput) -> list[dict[str, Any]]:
+    from tidings_lab.bench_scale import SIZES, measure_growth
+    from tidings_lab.sample_queries import NumberedPosts
+
+    sizes = SIZES[:3] if given.is_quick else SIZES
+    return measure_growth(NumberedPosts.of(given.posts.texts), SEED, sizes, given.report)
+
+
+def _run_plans(given: BenchInput) -> dict[str, Any]:
+    from tidings_lab.bench_plans import QUICK, PlanSizes, measure_plans
+
+    sizes = QUICK if given.is_quick else PlanSizes()
+    return measure_plans(given.posts, given.subscriptions, given.repetitions, sizes, given.report)
+
+
+def _run_correlations(given: BenchInput) -> dict[str, Any]:
     from tidings_lab.bench_correlations import measure_correlations
     from tidings_lab.tagged_posts import load_tagged
 
     with tempfile.TemporaryDirectory(prefix="tidings-bench-") as folder:
-        tagged = load_tagged(options.posts, SEED)
-        measured = measure_correlations(Path(folder), tagged, options.repetitions, _say)
+        tagged = load_tagged(given.max_posts, SEED)
+        measured = measure_correlations(Path(folder), tagged, given.repetitions, given.report)
     _stop_spark()
     return measured
 
 
-def _space(options: argparse.Namespace) -> dict[str, Any]:
+def _run_space(given: BenchInput) -> dict[str, Any]:
     from tidings_lab.bench_spatial import measure_space
 
-    count = 20_000 if options.quick else options.located
+    count = given.located_subscriptions
     with tempfile.TemporaryDirectory(prefix="tidings-bench-") as folder:
-        measured = measure_space(Path(folder), count, options.posts, options.repetitions, SEED, _say)
+        measured = measure_space(Path(folder), count, given.max_posts, given.repetitions, SEED, given.report)
     _stop_spark()
     return measured
 
 
-def _stream(posts: Posts, options: argparse.Namespace) -> dict[str, Any]:
+def _run_stream(given: BenchInput) -> dict[str, Any]:
     from tidings_lab.bench_stream import measure_stream
 
-    measured = measure_stream(posts, options.subscriptions, SEED, options.quick, _say)
+    measured = measure_stream(given.posts, len(given.subscriptions), SEED, given.is_quick, given.report)
     _stop_spark()
     return measured
 
 
-def _serve(posts: Posts, options: argparse.Namespace) -> dict[str, Any]:
-    from tidings_lab.bench_serving import QUICK, Load, measure_serving
+def _run_serve(given: BenchInput) -> dict[str, Any]:
+    from tidings_lab.bench_serving import QUICK, ServingLoad, measure_serving
 
-    return measure_serving(posts, QUICK if options.quick else Load(), SEED, _say)
+    return measure_serving(given.posts, QUICK if given.is_quick else ServingLoad(), SEED, given.report)
 
 
-def _crawl(options: argparse.Namespace) -> dict[str, Any]:
+def _run_crawl(given: BenchInput) -> dict[str, Any]:
     from tidings_lab.bench_crawl import measure_crawling
 
-    measured = measure_crawling(SEED, options.quick, options.repetitions, _say)
+    measured = measure_crawling(SEED, given.is_quick, given.repetitions, given.report)
     _stop_spark()
     return measured
 
 
-def _soak(posts: Posts, options: argparse.Namespace) -> dict[str, Any]:
-    from tidings_lab.soak import Load, measure_soak
+def _run_soak(given: BenchInput) -> dict[str, Any]:
+    from tidings_lab.soak import SoakLoad, measure_soak
 
-    load = Load(options.minutes, options.subscriptions, options.rate)
-    measured = measure_soak(posts, load, SEED, _say)
-    for problem in measured["problems"]:
-        _say(f"FAIL  {problem}")
-    return measured
+    load = SoakLoad(given.minutes, len(given.subscriptions), given.posts_per_second)
+    return measure_soak(given.posts, load, SEED, given.report)
 
 
 def _stop_spark() -> None:
+    """Stop Spark, so that its memory and threads do not disturb the next benchmark."""
     import tidings
 
     tidings.session().stop()
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    told = list(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(prog="python -m tidings_lab.bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small samples: to see that it runs")
-    names = ", ".join((*PARTS, *CONTENDERS))
-    parser.add_argument("--only", action="append", metavar="NAME", help=f"a part or a contender, may repeat: {names}")
-    parser.add_argument("--posts", type=int, help="how many posts (default: all there are)")
-    parser.add_argument("--subscriptions", type=int, help="how many subscriptions (default: 100,000)")
-    parser.add_argument("--located", type=int, default=1_000_000, help="subscriptions of `space` (default: 1,000,000)")
-    parser.add_argument("--repetitions", type=int, help="of everything that is timed (default: 5)")
-    parser.add_argument("--minutes", type=float, help="how long the soak runs (default: 60)")
-    parser.add_argument("--rate", type=int, default=1_000, help="posts a second of the soak (default: 1,000)")
-    parser.add_argument("--out", type=Path, default=Path("lab/results"), help="folder of the raw results")
-    parser.add_argument("--docs", type=Path, default=REPOSITORY / "docs", help="folder of the figures and the table")
-    parser.add_argument("--no-figures", dest="figures", action="store_false", help="raw results only")
-    options = parser.parse_args(told)
-    unknown = set(options.only or ()) - {*PARTS, *CONTENDERS}
-    if unknown:
-        parser.error(f"there is no part or contender called {', '.join(sorted(unknown))}; choose from {names}")
-    return _completed(options, told)
-
-
-def _completed(options: argparse.Namespace, told: list[str]) -> argparse.Namespace:
-    quick = options.quick
-    options.told = told
-    options.posts = options.posts or (100_000 if quick else None)
-    options.subscriptions = options.subscriptions or (5_000 if quick else 100_000)
-    options.repetitions = options.repetitions or (2 if quick else 5)
-    options.minutes = options.minutes or (0.5 if quick else 60)
-    options.figures = options.figures and not quick
-    only = options.only or list(UNASKED)
-    options.contenders = [name for name in only if name in CONTENDERS]
-    options.parts = [name for name in only if name in PARTS] + (["spine"] if options.contenders else [])
-    return options
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
+BENCHMARKS: Mapping[str, Callable[[BenchInput], Any]] = {
+    "spine": _run_spine,
+    "kernels": _run_kernels,
+    "growth": _run_growth,
+    "plans": _run_plans,
+    "correlations": _run_correlations,
+    "space": _run_space,
+    "stream": _run_stream,
+    "serve": _run_serve,
+    "crawl": _run_crawl,
+    "soak": _run_soak,
+}
+DEFAULT_BENCHMARKS = tuple(name for name in BENCHMARKS if name != "soak")  # a soak takes an hour
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from tidings_lab.cli import main
+
+    main(["bench", *sys.argv[1:]])

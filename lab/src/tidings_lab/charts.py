@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from tidings_lab.claims import Row, Rows, matching, points
+from tidings_lab.claims import Row, Rows, distinct_points, select_rows
 from tidings_lab.experiment import Figure
-from tidings_lab.style import QUIET, STYLE, pyplot
+from tidings_lab.style import QUIET, STYLE, load_pyplot
 
 _PANEL = (4.9, 3.5)  # inches
 _MANY = 40  # points of a line that need no marks
-# Ours stands out; those that lose clearly keep to the background. The same name looks the same in every figure.
+# Ours stands out; those that lose clearly keep to the background. The same name visited_at the same in every figure.
 _LOOKS: Mapping[str, tuple[str, str]] = {
     "salb+": ("#0b7285", "o"),
     "salb": ("#e8590c", "s"),
@@ -52,7 +52,7 @@ _LOOKS: Mapping[str, tuple[str, str]] = {
     "expected, every tag set new pairs": ("#e8590c", "s"),
     "expected, pairs as counted": ("#7048e8", "D"),
     "expected at random": ("#343a40", "x"),
-    "fitted": ("#343a40", ""),
+    "fit_plan": ("#343a40", ""),
     "hybrid": ("#0b7285", "o"),
     "again": ("#66d9e8", "o"),
     "kdt": ("#f08c00", "*"),
@@ -107,7 +107,7 @@ def draw_figure(figure: Figure, rows: Rows, folder: Path) -> Path | None:
     drawable = [(panel, found) for panel in figure.panels if (found := _chosen(panel, rows))]
     if not drawable:
         return None
-    plt, path = pyplot(), folder / f"{figure.name}.png"
+    plt, path = load_pyplot(), folder / f"{figure.name}.png"
     with plt.rc_context({**STYLE, "axes.grid": True, "grid.color": "#e9ecef", "grid.linewidth": 0.8}):
         size = (_PANEL[0] * len(drawable) + 1.1, _PANEL[1])
         canvas, axes = plt.subplots(1, len(drawable), figsize=size, layout="constrained", squeeze=False)
@@ -125,7 +125,7 @@ def draw_figure(figure: Figure, rows: Rows, folder: Path) -> Path | None:
 
 
 def _chosen(panel: Mapping[str, Any], rows: Rows) -> list[Row]:
-    chosen = matching(rows, panel.get("where", {}))
+    chosen = select_rows(rows, panel.get("where", {}))
     return [row for row in chosen if row.get(panel["x"]) is not None and row.get(panel["y"]) is not None]
 
 
@@ -135,12 +135,12 @@ def draw_panel(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
         _bars(axes, panel, rows)
         return
     for number, name in enumerate(_series(panel, rows)):
-        mine = matching(rows, {panel["series"]: name}) if name != "" else list(rows)
+        mine = select_rows(rows, {panel["series"]: name}) if name != "" else list(rows)
         places, heights, errors = _line(panel, mine, rows)
         colour, marker = _look(name, number)
         many = len(places) > _MANY
         width = 1.0 if many else 2.2 if name == "salb+" else 1.5
-        dotted = bool(panel.get("dots")) and name != "fitted"
+        dotted = bool(panel.get("dots")) and name != "fit_plan"
         mark = "" if many and not dotted else marker
         style = {"color": colour, "marker": mark, "ms": 5, "lw": width, "capsize": 2.5}
         bars = errors if any(errors) else None
@@ -159,7 +159,7 @@ def draw_panel(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
 
 def _series(panel: Mapping[str, Any], rows: Rows) -> list[Any]:
     """The series of a panel in the order of `_LOOKS`; a nameless one where it has none."""
-    names = [value for ((_, value),) in points(rows, [panel["series"]])] if "series" in panel else [""]
+    names = [value for ((_, value),) in distinct_points(rows, [panel["series"]])] if "series" in panel else [""]
     order = {name: place for place, name in enumerate(_LOOKS)}
     return sorted(names, key=lambda one: order.get(str(one), 99))
 
@@ -179,8 +179,8 @@ def _bars(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
     series = _series(panel, rows)
     width = 0.8 / len(series) if len(series) > 1 else 0.6
     for number, one in enumerate(series):
-        mine = matching(rows, {panel["series"]: one}) if one != "" else list(rows)
-        heights = [float(np.mean([row[panel["y"]] for row in matching(mine, {panel["x"]: name})])) for name in names]
+        mine = select_rows(rows, {panel["series"]: one}) if one != "" else list(rows)
+        heights = [float(np.mean([row[panel["y"]] for row in select_rows(mine, {panel["x"]: name})])) for name in names]
         places = np.arange(len(names)) + (number - (len(series) - 1) / 2) * width
         drawn = axes.bar(places, heights, color=_look(one, number)[0], width=width, label=_called(panel, one))
         if len(series) == 1:
@@ -202,8 +202,8 @@ def _line(panel: Mapping[str, Any], mine: Rows, all_rows: Rows) -> tuple[list[fl
     """Where a series goes: places, means, deviations."""
     places, heights, errors = [], [], []
     by = panel.get("by", panel["x"])
-    for point in points(mine, [by]):
-        here = matching(mine, dict(point))
+    for point in distinct_points(mine, [by]):
+        here = select_rows(mine, dict(point))
         values = [row[panel["y"]] / _unit(panel, row, all_rows) for row in here]
         places.append(float(np.mean([row[panel["x"]] for row in here])))
         heights.append(float(np.mean(values)))
@@ -217,20 +217,20 @@ def _unit(panel: Mapping[str, Any], row: Row, rows: Rows) -> float:
     if "relative_to" not in panel:
         return 1.0
     same = {name: row[name] for name in (panel["x"], "fold") if name in row}
-    value: float = matching(rows, {**same, panel["series"]: panel["relative_to"]})[0][panel["y"]]
+    value: float = select_rows(rows, {**same, panel["series"]: panel["relative_to"]})[0][panel["y"]]
     return value
 
 
 def _scales(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
     if panel.get("xscale") == "log2":
-        ticks: Sequence[Any] = [value for ((_, value),) in points(rows, [panel["x"]])]
+        ticks: Sequence[Any] = [value for ((_, value),) in distinct_points(rows, [panel["x"]])]
         axes.set_xscale("log", base=2)
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.minorticks_off()
     elif panel.get("xscale") == "log":
         axes.set_xscale("log")
     elif panel.get("xscale") == "counted":
-        axes.set_xticks([value for ((_, value),) in points(rows, [panel["x"]])])
+        axes.set_xticks([value for ((_, value),) in distinct_points(rows, [panel["x"]])])
     elif max(abs(edge) for edge in axes.get_xlim()) >= 10_000:
         axes.xaxis.set_major_formatter(lambda value, _: _short(value))
     if panel.get("yscale") == "log":
@@ -244,5 +244,5 @@ def _scales(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
 
 
 def _short(value: float) -> str:
-    """A large number as people say it."""
+    """A large number as people report it."""
     return f"{value / 1e6:g} M" if abs(value) >= 1e6 else f"{value / 1e3:g} K" if value else "0"

@@ -1,6 +1,7 @@
-"""Experiments as files: what is measured with which parameters, what the paper claims of it, and what is drawn.
+"""Experiments as files: what is measured with which parameters, what the paper claims, and what is drawn.
 
-Every file of `experiments/` is one, in the order of their names. `docs/lab.md` says what can stand in them.
+Every file in `experiments/` is an experiment, in the order of the numbers in their names. `docs/lab.md` describes the
+format.
 """
 
 from __future__ import annotations
@@ -13,15 +14,14 @@ from importlib import resources
 from typing import Any
 
 from tidings.errors import InputError
-
-SIZES = ("full", "quick", "tiny")
+from tidings_lab.results import SIZES
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Something that should show in the results, who says so, and the rule that tells whether it does."""
+    """A statement about the results, its source, and the rule that checks it."""
 
-    says: str
+    text: str
     source: str
     rule: str
     arguments: Mapping[str, Any]
@@ -38,8 +38,8 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """Some columns of some rows as a table."""
+class RowTable:
+    """Selected columns of selected rows as a table."""
 
     title: str
     where: Mapping[str, Any]
@@ -48,43 +48,40 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One experiment as its file tells it."""
-
     name: str
     title: str
     about: str
     measurement: str
     seed: int
-    parameters: Mapping[str, Mapping[str, Any]]  # by size; those of smaller sizes replace some of the full ones
+    parameters: Mapping[str, Mapping[str, Any]]  # by size; smaller sizes replace some of the full parameters
     claims: Sequence[Claim]
     figures: Sequence[Figure]
-    tables: Sequence[Listing] = ()
+    tables: Sequence[RowTable] = ()
 
-    def sized(self, size: str) -> dict[str, Any]:
-        """The parameters of a size."""
+    def parameters_of(self, size: str) -> dict[str, Any]:
         return {**self.parameters["full"], **self.parameters.get(size, {})}
 
 
 @cache
-def experiments() -> tuple[Experiment, ...]:
-    """All there are."""
+def load_experiments() -> tuple[Experiment, ...]:
+    """Return all experiments in order."""
     folder = resources.files("tidings_lab") / "experiments"
     files = [file for file in folder.iterdir() if file.name.endswith(".toml")]
     files.sort(key=lambda file: int(file.name.partition("-")[0]))
-    return tuple(_read(tomllib.loads(file.read_text("utf-8"))) for file in files)
+    return tuple(_parse(tomllib.loads(file.read_text("utf-8"))) for file in files)
 
 
-def experiment(name: str) -> Experiment:
-    """An experiment by its name."""
-    for one in experiments():
-        if one.name == name:
-            return one
-    known = ", ".join(one.name for one in experiments())
-    raise InputError(f"There is no experiment called {name!r}; choose one of: {known}.")
+def find_experiment(name: str) -> Experiment:
+    """Return an experiment by name. Raises InputError if there is none."""
+    for experiment in load_experiments():
+        if experiment.name == name:
+            return experiment
+    known = ", ".join(experiment.name for experiment in load_experiments())
+    raise InputError(f"{name!r} is not an experiment. Choose one of: {known}.")
 
 
-def _read(body: dict[str, Any]) -> Experiment:
-    claims = [dict(one) for one in body.get("claims", ())]
+def _parse(body: dict[str, Any]) -> Experiment:
+    claims = [dict(claim) for claim in body.get("claims", ())]
     return Experiment(
         name=body["name"],
         title=body["title"],
@@ -92,7 +89,7 @@ def _read(body: dict[str, Any]) -> Experiment:
         measurement=body["measurement"],
         seed=body["seed"],
         parameters={size: body[size] for size in SIZES if size in body},
-        claims=[Claim(one.pop("says"), one.pop("source"), one.pop("rule"), one) for one in claims],
-        figures=[Figure(**one) for one in body.get("figures", ())],
-        tables=[Listing(**one) for one in body.get("tables", ())],
+        claims=[Claim(claim.pop("text"), claim.pop("source"), claim.pop("rule"), claim) for claim in claims],
+        figures=[Figure(**figure) for figure in body.get("figures", ())],
+        tables=[RowTable(**table) for table in body.get("tables", ())],
     )

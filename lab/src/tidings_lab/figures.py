@@ -1,69 +1,65 @@
-"""Figures and tables from the newest raw results: ``python -m tidings_lab.figures``. Nothing is measured here."""
+"""`python -m tidings_lab.figures`: draw the figures and write the page from the newest stored benchmark results."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tidings_lab import results
-from tidings_lab.datasets import REPOSITORY
+from tidings_lab import REPOSITORY
+from tidings_lab.results import find_newest
 from tidings_lab.soak_figure import draw_soak
-from tidings_lab.style import FLOOR, INK, OTHERS, OURS, STYLE, pyplot
+from tidings_lab.style import FLOOR, INK, OTHERS, OURS, STYLE, load_pyplot
 from tidings_lab.tables import write_page
 
 
 def draw_all(folder: Path, docs: Path) -> list[Path]:
-    """Draw whatever there are results for, and write the page with the tables."""
+    """Draw a figure for every benchmark that has a result, and write the page. Returns the paths."""
     images = docs / "images"
     images.mkdir(parents=True, exist_ok=True)
-    spine, growth = results.newest(folder, "spine"), results.newest(folder, "growth")
     drawn = []
-    if spine is not None:
-        drawn.append(draw_spine(spine[1], images / "bench-spine.png"))
-    if growth is not None:
-        drawn.append(draw_growth(growth[1], images / "bench-growth.png"))
-    if (soak := results.newest(folder, "soak")) is not None:
-        drawn.append(draw_soak(soak[1], images / "bench-soak.png"))
-    if (plans := results.newest(folder, "plans")) is not None:
-        drawn.append(draw_cost(plans[1]["parts"]["plans"]["cost"], images / "bench-cost.png"))
+    for benchmark, (name, draw) in _FIGURES.items():
+        if (newest := find_newest(folder, "benchmark", benchmark)) is not None:
+            drawn.append(draw(newest[1]["measured"], images / name))
     return [*drawn, write_page(folder, docs)]
 
 
-def draw_cost(cost: dict[str, Any], path: Path) -> Path:
-    """What matching a post costs over the distinct words a matcher holds, with the line LASP uses."""
-    plt = pyplot()
-    words = [point["words"] for point in cost["points"]]
+def draw_cost(plans: dict[str, Any], path: Path) -> Path:
+    """Draw the time to match a post over the distinct terms of a matcher, with the line that LASP uses."""
+    plt, cost = load_pyplot(), plans["cost"]
+    terms = [point["words"] for point in cost["points"]]
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
-        axes.plot(words, [point["best_ns"] for point in cost["points"]], "o", color=OURS, label="measured")
-        ends = [0, max(words)]
-        axes.plot(ends, [cost["base_ns"] + cost["each_ns"] * end for end in ends], color=INK, lw=1, label="fitted")
+        axes.plot(terms, [point["best_ns"] for point in cost["points"]], "o", color=OURS, label="measured")
+        ends = [0, max(terms)]
+        axes.plot(
+            ends, [cost["base_ns"] + cost["per_term_ns"] * end for end in ends], color=INK, lw=1, label="fit_plan"
+        )
         axes.set(xlim=(0, None), ylim=(0, None))
-        axes.set_xlabel("distinct words subscribed to", loc="left")
-        axes.set_title("nanoseconds to match a post, one core", loc="left")
+        axes.set_xlabel("distinct subscribed terms", loc="left")
+        axes.set_title("time to match a post on one core, ns", loc="left")
         axes.legend(frameon=False)
         figure.savefig(path, dpi=150)
         plt.close(figure)
     return path
 
 
-def draw_spine(run: results.Record, path: Path) -> Path:
-    """Bars of posts/s relative to the floor."""
-    plt = pyplot()
-    spine = run["parts"]["spine"]
+def draw_spine(spine: dict[str, Any], path: Path) -> Path:
+    """Draw bars of posts/s relative to the floor."""
+    plt = load_pyplot()
     rows = list(reversed(spine["contenders"]))
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=(9, 0.62 * len(rows) + 1.6), layout="constrained")
-        for place, one in enumerate(rows):
-            _bar(axes, place, one)
-        axes.set_yticks(range(len(rows)), [one["label"] for one in rows])
+        for place, contender in enumerate(rows):
+            _draw_bar(axes, place, contender)
+        axes.set_yticks(range(len(rows)), [contender["label"] for contender in rows])
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
-        longest = max(1.0, *(one["ratio_to_floor"] for one in rows))
+        longest = max(1.0, *(contender["ratio_to_floor"] for contender in rows))
         axes.set_xlim(0, longest * 1.32)
         axes.set_xticks([tick / 5 for tick in range(int(longest * 5) + 1)])
-        axes.set_xlabel("share of the floor's posts/s (bar: median, dots: every repetition)", loc="left")
+        axes.set_xlabel("posts/s relative to the floor (bar: median, dots: repetitions)", loc="left")
         subscriptions = spine["subscriptions"]["subscriptions"]
         axes.set_title(
             f"{spine['posts']:,} posts against {subscriptions:,} subscriptions on {spine['cores']} cores",
@@ -76,19 +72,19 @@ def draw_spine(run: results.Record, path: Path) -> Path:
     return path
 
 
-def _bar(axes: Any, place: int, one: dict[str, Any]) -> None:
-    ours = one["name"].startswith("tidings")
-    colour = FLOOR if one["name"] == "floor" else OURS if ours else OTHERS
-    axes.barh(place, one["ratio_to_floor"], height=0.62, color=colour)
-    if one["name"] != "floor":
-        ratios = one["ratios_to_floor"]
+def _draw_bar(axes: Any, place: int, contender: dict[str, Any]) -> None:
+    ours = contender["name"].startswith("tidings")
+    colour = FLOOR if contender["name"] == "floor" else OURS if ours else OTHERS
+    axes.barh(place, contender["ratio_to_floor"], height=0.62, color=colour)
+    if contender["name"] != "floor":
+        ratios = contender["ratios_to_floor"]
         axes.scatter(ratios, [place] * len(ratios), s=12, color=INK, alpha=0.55, linewidths=0, zorder=3)
-    spared = "" if one["starts_from"] == "text" else "\ngiven cleaned words"
-    spread = max(one["ratio_to_floor"], *one["ratios_to_floor"])
+    input_note = "" if contender["starts_from"] == "text" else "\nstarts from term ids"
+    spread = max(contender["ratio_to_floor"], *contender["ratios_to_floor"])
     axes.text(
         spread + 0.015,
         place,
-        f"{one['ratio_to_floor']:.2f}   {thousands(one['posts_per_second'])} posts/s{spared}",
+        f"{contender['ratio_to_floor']:.2f}   {format_short(contender['posts_per_second'])} posts/s{input_note}",
         va="center",
         fontsize=10,
         weight="bold" if ours else "normal",
@@ -96,43 +92,42 @@ def _bar(axes: Any, place: int, one: dict[str, Any]) -> None:
     )
 
 
-def draw_growth(run: results.Record, path: Path) -> Path:
-    """posts/s and bytes a subscription against the number of subscriptions."""
-    plt = pyplot()
-    rows = run["parts"]["growth"]
-    counts = [one["subscriptions"] for one in rows]
+def draw_growth(rows: list[dict[str, Any]], path: Path) -> Path:
+    """Draw posts/s and bytes per subscription over the number of subscriptions."""
+    plt = load_pyplot()
+    counts = [row["subscriptions"] for row in rows]
     with plt.rc_context(STYLE):
         figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-        speeds = [one["posts_per_second"] for one in rows]
+        speeds = [row["posts_per_second"] for row in rows]
         left.set_yscale("log")
-        _line(left, counts, speeds, [thousands(speed) for speed in speeds])
+        _draw_line(left, counts, speeds, [format_short(speed) for speed in speeds])
         left.set_ylim(min(speeds) / 2.5, max(speeds) * 3)
-        left.set_title("posts/s, one core, pre-tokenised", loc="left", fontsize=12)
-        sizes = [one["bytes_per_subscription"] for one in rows]
-        _line(right, counts, sizes, [f"{size:.0f}" for size in sizes])
+        left.set_title("posts/s, one core, analyzed posts", loc="left", fontsize=12)
+        sizes = [row["bytes_per_subscription"] for row in rows]
+        _draw_line(right, counts, sizes, [f"{size:.0f}" for size in sizes])
         right.set_ylim(0, max(sizes) * 1.25)
-        right.set_title("bytes a subscription, index and dictionary", loc="left", fontsize=12)
+        right.set_title("bytes per subscription, index and vocabulary", loc="left", fontsize=12)
         figure.savefig(path, dpi=150)
         plt.close(figure)
     return path
 
 
-def _line(axes: Any, counts: list[int], values: list[float], labels: list[str]) -> None:
+def _draw_line(axes: Any, counts: list[int], values: list[float], labels: list[str]) -> None:
     axes.plot(counts, values, "o-", color=OURS, linewidth=2, markersize=6)
     axes.set_xscale("log")
     axes.set_xlim(counts[0] / 2, counts[-1] * 5)
-    axes.set_xticks(counts, [thousands(count) for count in counts])
+    axes.set_xticks(counts, [format_short(count) for count in counts])
     axes.minorticks_off()
     axes.set_xlabel("subscriptions")
     axes.grid(axis="y", color=FLOOR, linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.yaxis.set_major_formatter(lambda value, _: thousands(value))
+    axes.yaxis.set_major_formatter(lambda value, _: format_short(value))
     for count, value, label in zip(counts, values, labels, strict=True):
         axes.annotate(label, (count, value), (6, 6), textcoords="offset points", fontsize=10)
 
 
-def thousands(value: float) -> str:
-    """A number as a person reads it: 950, 12 K, 0.34 M, 10 M."""
+def format_short(value: float) -> str:
+    """Return a number in short form: 950, 12 K, 0.34 M, 10 M."""
     if value >= 9.5e6:
         return f"{value / 1e6:.0f} M"
     if value >= 99_500 and value != 100_000:
@@ -140,6 +135,14 @@ def thousands(value: float) -> str:
     if value == 100_000:
         return "100 K"
     return f"{value / 1e3:.2g} K" if value >= 1000 else f"{value:.0f}"
+
+
+_FIGURES: Mapping[str, tuple[str, Callable[[Any, Path], Path]]] = {
+    "spine": ("bench-spine.png", draw_spine),
+    "growth": ("bench-growth.png", draw_growth),
+    "soak": ("bench-soak.png", draw_soak),
+    "plans": ("bench-cost.png", draw_cost),
+}
 
 
 if __name__ == "__main__":

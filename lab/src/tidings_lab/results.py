@@ -1,4 +1,19 @@
-"""Raw results: one JSON file a run, with all one needs to judge or repeat it; tables and figures are made from them."""
+"""Results: one JSON file per run of an experiment or a benchmark. Tables, figures and reports are generated from them.
+
+Every file has these fields:
+
+    format, format_version   "tidings-lab-result" and its version
+    kind, name, size         "experiment" or "benchmark"; its name; "full", "quick" or "tiny"
+    command                  the command line that made it
+    seed                     of all random numbers
+    commit, dirty            the commit that was checked out, and whether the code differed from it
+    versions, host           of Python, Java and packages; CPU model, cores, memory and load, without the host name
+    started, seconds         start (UTC) and duration of the run
+    parameters, changed      all parameters, and the names of those that differ from the default
+    data                     number of posts, their source, and a note if numbers cannot be compared
+    rows                     of an experiment: a list of flat rows
+    measured                 of a benchmark: an object whose shape is its own
+"""
 
 from __future__ import annotations
 
@@ -6,95 +21,163 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tidings.atomic_io import write_whole
+import numpy as np
+
+from tidings.atomic_io import write_atomically
+from tidings.errors import InputError, OutputError
 from tidings.spark.java import find_java_home
-from tidings_lab.datasets import REPOSITORY
+from tidings_lab import REPOSITORY
 
-FORMAT, FORMAT_VERSION = "tidings-bench", 1
-_PACKAGES = ("pyspark", "pyarrow", "numpy", "numba", "polars", "duckdb", "pandas", "PyStemmer")
+FORMAT, FORMAT_VERSION = "tidings-lab-result", 2
+RESULTS = Path("lab/results")
+SIZES = ("full", "quick", "tiny")
+PAYLOADS = {"experiment": "rows", "benchmark": "measured"}
+FIELDS = (
+    *("format", "format_version", "kind", "name", "size", "command", "seed", "commit", "dirty", "versions", "host"),
+    *("started", "seconds", "parameters", "changed", "data"),
+)
+_PACKAGES = (
+    *("pyspark", "pyarrow", "numpy", "numba", "polars", "duckdb", "pandas", "PyStemmer"),
+    *("pymetis", "tomotopy", "fastapi", "uvicorn", "aiohttp"),
+)
+_LINE_CHARACTERS = 110
 
-Record = dict[str, Any]
+Result = dict[str, Any]
 
 
-def new_record(command: str, seed: int, quick: bool) -> Record:
-    """A record of a run that starts now; parts are added to ``record["parts"]`` as they are done."""
+def new_result(
+    kind: str, name: str, size: str, command: str, seed: int, parameters: Mapping[str, Any], changed: Sequence[str] = ()
+) -> Result:
+    """Return a result without its payload. The caller sets `seconds`, `data` and `rows` or `measured`."""
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "kind": kind,
+        "name": name,
+        "size": size,
         "command": command,
-        "quick": quick,
         "seed": seed,
-        **commit(),
-        "versions": versions(),
-        "host": host(),
-        "parts": {},
-        "bars": [],
+        **describe_commit(),
+        "versions": package_versions(),
+        "host": describe_host(),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": 0.0,
+        "parameters": dict(parameters),
+        "changed": sorted(changed),
+        "data": {},
     }
 
 
-def save(record: Record, folder: Path) -> Path:
-    """Write (or write again, with more parts) the file of a run; its name tells time and commit."""
-    folder.mkdir(parents=True, exist_ok=True)
-    stamp = record["started"].replace("+00:00", "Z").replace(":", "").replace("-", "")
-    state = "-dirty" if record["dirty"] else ""
-    path = folder / f"{stamp}-{record['commit'][:10]}{state}{'-quick' if record['quick'] else ''}.json"
-    write_whole(path, json.dumps(record, indent=1) + "\n")
+def save_result(result: Result, folder: Path) -> Path:
+    """Write a result into a folder and return the path, `<kind>-<name>-<size>-<time>.json`."""
+    check_result(result, "result")
+    time = result["started"].replace("+00:00", "Z").replace(":", "").replace("-", "")
+    path = folder / f"{result['kind']}-{result['name']}-{result['size']}-{time}.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, format_json(result) + "\n")
+    except OSError as error:
+        raise OutputError(f"{path}: cannot write the result ({error.strerror or error}).") from error
     return path
 
 
-def load_all(folder: Path) -> list[tuple[Path, Record]]:
-    """All records of a folder, the oldest first; files that are no records are passed over."""
+def load_results(folder: Path) -> list[tuple[Path, Result]]:
+    """Return all results of a folder, the oldest first. Other JSON files are ignored.
+
+    Raises InputError for a result of another format version or with missing fields.
+    """
     found = []
     for path in folder.glob("*.json"):
         try:
-            record = json.loads(path.read_text("utf-8"))
+            result = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError):
             continue
-        if isinstance(record, dict) and record.get("format") == FORMAT:
-            found.append((path, record))
-    return sorted(found, key=lambda one: (one[1]["started"], one[0].name))
+        if isinstance(result, dict) and result.get("format") == FORMAT:
+            check_result(result, str(path))
+            found.append((path, result))
+    return sorted(found, key=lambda item: (item[1]["started"], item[0].name))
 
 
-def newest(folder: Path, part: str) -> tuple[Path, Record] | None:
-    """The newest record that holds this part; a quick one only when there is no other."""
-    holding = [one for one in load_all(folder) if part in one[1]["parts"]]
-    full = [one for one in holding if not one[1]["quick"]]
-    return (full or holding)[-1] if holding else None
+def find_newest(folder: Path, kind: str, name: str) -> tuple[Path, Result] | None:
+    """Return the newest result of the largest size there is, or None."""
+    candidates = [item for item in load_results(folder) if (item[1]["kind"], item[1]["name"]) == (kind, name)]
+    for size in SIZES:
+        if of_size := [item for item in candidates if item[1]["size"] == size]:
+            return of_size[-1]
+    return None
 
 
-def commit() -> dict[str, Any]:
-    """The commit that is checked out, and whether files differ from it."""
-    found = _git("rev-parse", "HEAD")
-    changed = _git("status", "--porcelain", "--", "src", "pyproject.toml", "constraints.txt")
-    return {"commit": found or "unknown", "dirty": bool(changed)}
+def check_result(result: Mapping[str, Any], subject: str) -> None:
+    """Raise InputError if a result does not have the current format."""
+    if result.get("format_version") != FORMAT_VERSION:
+        version = result.get("format_version")
+        raise InputError(f"{subject}: format version {version} is not supported, only {FORMAT_VERSION}. Run it again.")
+    if result.get("kind") not in PAYLOADS or result.get("size") not in SIZES:
+        raise InputError(
+            f"{subject}: kind {result.get('kind')!r} or size {result.get('size')!r} is unknown. "
+            f"Kinds: {', '.join(PAYLOADS)}; sizes: {', '.join(SIZES)}."
+        )
+    required = (*FIELDS, PAYLOADS[result["kind"]])
+    if missing := [name for name in required if name not in result]:
+        raise InputError(f"{subject}: the field {missing[0]!r} is missing.")
 
 
-def versions(more: Sequence[str] = ()) -> dict[str, str]:
-    """Of Python, Java and the packages that figures depend on, and of some more."""
-    packages = dict(_package_versions((*_PACKAGES, *more)))
-    return {"python": platform.python_version(), **packages, "java": _java_version()}
+def format_json(value: object, indent: int = 0) -> str:
+    """Return JSON with one row per line, so that results can be read and compared."""
+    compact = json.dumps(value, default=to_json_type)
+    is_flat = not isinstance(value, dict) and not (isinstance(value, list) and any(map(_is_container, value)))
+    if is_flat or (indent and len(compact) <= _LINE_CHARACTERS):
+        return compact
+    pad, end = " " * (indent + 1), " " * indent
+    if isinstance(value, dict):
+        fields = [f"{pad}{json.dumps(str(key))}: {format_json(item, indent + 1)}" for key, item in value.items()]
+        return "{\n" + ",\n".join(fields) + f"\n{end}}}"
+    assert isinstance(value, list)
+    rows = [pad + json.dumps(item, default=to_json_type) for item in value]
+    return "[\n" + ",\n".join(rows) + f"\n{end}]"
 
 
-def host() -> dict[str, Any]:
-    """The machine, without its name."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+def _is_container(value: object) -> bool:
+    return isinstance(value, dict | list)
+
+
+def to_json_type(value: object) -> object:
+    """Convert numpy scalars for `json.dumps`."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} cannot be stored as JSON")
+
+
+def describe_commit() -> dict[str, Any]:
+    """Return the commit that is checked out, and whether the code differs from it."""
+    commit = _git("rev-parse", "HEAD")
+    changed = _git("status", "--porcelain", "--", "src", "lab/src", "pyproject.toml", "constraints.txt")
+    return {"commit": commit or "unknown", "dirty": bool(changed)}
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of Python, Java and the packages that results depend on."""
+    return {"python": platform.python_version(), **dict(_installed_versions(_PACKAGES)), "java": _java_version()}
+
+
+def describe_host() -> dict[str, Any]:
+    """Return CPU model, cores, memory, system and load of the machine, without its name."""
     return {
         "cpu": _cpu_model(),
         "cores": len(os.sched_getaffinity(0)),
-        "memory_bytes": memory,
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "system": f"{platform.system()} {platform.release()}",
         "load_average": os.getloadavg(),
     }
 
 
-def _package_versions(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _installed_versions(names: Sequence[str]) -> Iterator[tuple[str, str]]:
     for name in names:
         try:
             yield name.lower(), metadata.version(name)
@@ -106,8 +189,8 @@ def _java_version() -> str:
     home = find_java_home()
     if home is None:
         return "not installed"
-    told = subprocess.run([f"{home}/bin/java", "-version"], capture_output=True, text=True, check=False).stderr
-    return told.splitlines()[0].strip() if told else "unknown"
+    printed = subprocess.run([f"{home}/bin/java", "-version"], capture_output=True, text=True, check=False).stderr
+    return printed.splitlines()[0].strip() if printed else "unknown"
 
 
 def _cpu_model() -> str:

@@ -1,4 +1,4 @@
-"""How all figures look."""
+"""Colours and matplotlib settings of all figures."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ STYLE = {
 }
 
 
-def pyplot() -> Any:
-    """Matplotlib, drawing into files."""
+def load_pyplot() -> Any:
+    """Return matplotlib.pyplot with a backend that draws into files."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -1,159 +1,163 @@
-"""The bars a run is held against: what was measured, what was asked for, and whether it is enough."""
+"""Design goals of the benchmarks: the measured value, the limit, and whether it is met."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from tidings_lab.bench_kernels import WORDS
-
+COUNTED_TERMS = 3  # of the subscriptions whose bytes are counted
 _TIDINGS = ("tidings-replicated", "tidings-partitioned")
+# seconds in which a plan must be learned, by the number of matchers
+_LEARNING_LIMITS_S = {64: 2.0, 256: 4.0}
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
-    """`value` must be at least (or at most) `wanted`."""
+class Threshold:
+    """`value` must be at least (or at most) `limit`; `target` is what we aim for beyond that."""
 
     name: str
     value: float
-    wanted: float
+    limit: float
     at_least: bool = True
-    aim: float | None = None
+    target: float | None = None
 
     @property
-    def passed(self) -> bool:
-        return self.value >= self.wanted if self.at_least else self.value <= self.wanted
+    def is_met(self) -> bool:
+        return self.value >= self.limit if self.at_least else self.value <= self.limit
 
-    def described(self) -> dict[str, Any]:
-        return {**asdict(self), "passed": self.passed}
+    @property
+    def goal(self) -> str:
+        return f"{'≥' if self.at_least else '≤'} {self.limit:,g}"
 
     def __str__(self) -> str:
-        sign, aim = "≥" if self.at_least else "≤", f", aim {self.aim:g}" if self.aim is not None else ""
-        verdict = "pass" if self.passed else "FAIL"
-        return f"{verdict}  {self.name}: {number(self.value)} (bar {sign} {self.wanted:,g}{aim})"
+        target = f", target {self.target:g}" if self.target is not None else ""
+        return (
+            f"{'pass' if self.is_met else 'FAIL'}  {self.name}: {format_number(self.value)} (goal {self.goal}{target})"
+        )
 
 
-def number(value: float) -> str:
-    """Three or four digits that count."""
+def format_number(value: float) -> str:
+    """Return a number with three or four significant digits."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def bars(parts: dict[str, Any]) -> list[Bar]:
-    """The bars of whatever parts were run."""
-    known = {
-        "spine": _of_spine,
-        "kernels": _of_kernels,
-        "plans": _of_plans,
-        "correlations": _of_correlations,
-        "space": _of_space,
-        "stream": _of_stream,
-        "serve": _of_serve,
-        "crawl": _of_crawl,
-        "soak": _of_soak,
-    }
-    return [bar for part, judge in known.items() if part in parts for bar in judge(parts[part])]
+def check_thresholds(benchmark: str, measured: Any) -> list[Threshold]:
+    """Return the thresholds of a benchmark with its measured values."""
+    check = _CHECKS.get(benchmark)
+    return [] if check is None else list(check(measured))
 
 
-def _of_spine(spine: dict[str, Any]) -> Iterator[Bar]:
-    by_name = {one["name"]: one for one in spine["contenders"]}
+def _check_spine(spine: dict[str, Any]) -> Iterator[Threshold]:
+    by_name = {contender["name"]: contender for contender in spine["contenders"]}
     replicated, partitioned = (by_name.get(name) for name in _TIDINGS)
     if partitioned:
-        yield Bar("Tidings partitioned, of the floor", partitioned["ratio_to_floor"], 0.3)
+        yield Threshold("Tidings partitioned / floor", partitioned["ratio_to_floor"], 0.3)
     if not replicated:
         return
-    yield Bar("Tidings replicated, of the floor", replicated["ratio_to_floor"], 0.45, aim=0.6)
-    speed = replicated["posts_per_second"]
+    yield Threshold("Tidings replicated / floor", replicated["ratio_to_floor"], 0.45, target=0.6)
+    rate = replicated["posts_per_second"]
     if "spark-sql" in by_name:
-        yield Bar("Tidings replicated, times the Spark SQL join", speed / by_name["spark-sql"]["posts_per_second"], 5)
-    others = [one["posts_per_second"] for name, one in by_name.items() if name not in (*_TIDINGS, "floor")]
+        yield Threshold("Tidings replicated / Spark SQL join", rate / by_name["spark-sql"]["posts_per_second"], 5)
+    others = [item["posts_per_second"] for name, item in by_name.items() if name not in (*_TIDINGS, "floor")]
     if others:
-        yield Bar("Tidings replicated, times the fastest other", speed / max(others), 1)
+        yield Threshold("Tidings replicated / fastest alternative", rate / max(others), 1)
 
 
-def _of_kernels(kernels: dict[str, Any]) -> Iterator[Bar]:
+def _check_kernels(kernels: dict[str, Any]) -> Iterator[Threshold]:
     count = kernels["subscriptions"]["subscriptions"]
-    yield Bar(f"matching, posts/s at {count:,} subscriptions", kernels["matching"]["posts_per_second"], 800_000)
+    yield Threshold(f"matching {count:,} subscriptions, posts/s", kernels["matching"]["posts_per_second"], 800_000)
     if "find_c" in kernels:
-        behind = min(kernels["find_numba"]["cpu_seconds"]) / min(kernels["find_c"]["cpu_seconds"])
-        yield Bar("the loop in numba, times the time of C", behind, 1.2, at_least=False)
-    for one in kernels["bytes"]:
-        name = f"bytes a subscription of {WORDS} words, at {one['subscriptions']:,}"
-        yield Bar(name, one["bytes_per_subscription"], 64, at_least=False)
-    for one in kernels["from_numbers"]:
-        seconds = max(1.0, one["subscriptions"] / 1_000_000)
-        name = f"seconds to compile {one['subscriptions']:,} from word numbers"
-        yield Bar(name, one["best_seconds"], seconds, at_least=False)
-    for one in kernels["from_strings"]:
-        name = f"seconds to compile {one['subscriptions']:,} from strings"
-        yield Bar(name, one["best_seconds"], 30, at_least=False)
+        ratio = min(kernels["find_numba"]["cpu_seconds"]) / min(kernels["find_c"]["cpu_seconds"])
+        yield Threshold("inner loop, time in numba / time in C", ratio, 1.2, at_least=False)
+    for row in kernels["bytes"]:
+        name = f"bytes per subscription of {COUNTED_TERMS} terms, {row['subscriptions']:,} subscriptions"
+        yield Threshold(name, row["bytes_per_subscription"], 64, at_least=False)
+    for row in kernels["from_numbers"]:
+        limit_s = max(1.0, row["subscriptions"] / 1_000_000)
+        name = f"compiling {row['subscriptions']:,} subscriptions from term ids, s"
+        yield Threshold(name, row["best_seconds"], limit_s, at_least=False)
+    for row in kernels["from_strings"]:
+        name = f"compiling {row['subscriptions']:,} subscriptions from query strings, s"
+        yield Threshold(name, row["best_seconds"], 30, at_least=False)
 
 
-def _of_plans(plans: dict[str, Any]) -> Iterator[Bar]:
-    limits = {64: 2.0, 256: 4.0}
-    for one in plans["learning"]:
-        if one["matchers"] in limits:
-            name = f"plans: seconds in which {one['algorithm']} learns {one['posts']:,} posts for {one['matchers']}"
-            yield Bar(name, one["best_seconds"], limits[one["matchers"]], at_least=False)
-    for one in plans["routing"]:
-        yield Bar(f"plans: ns to route a post, words by {one['algorithm']}", one["best_ns"], 1000, at_least=False)
-    for matchers in sorted({one["matchers"] for one in plans["compared"]}):
-        reached = {one["algorithm"]: one["throughput"] for one in plans["compared"] if _is(one, matchers)}
-        ours = reached.pop("salb+")
-        yield Bar(f"plans: salb+ for {matchers}, times the best other plan", ours / max(reached.values()), 1)
+def _check_plans(plans: dict[str, Any]) -> Iterator[Threshold]:
+    for row in plans["learning"]:
+        if row["matchers"] in _LEARNING_LIMITS_S:
+            name = f"`{row['algorithm']}` learns {row['posts']:,} posts for {row['matchers']} matchers, s"
+            yield Threshold(name, row["best_seconds"], _LEARNING_LIMITS_S[row["matchers"]], at_least=False)
+    for row in plans["routing"]:
+        yield Threshold(f"routing by `{row['algorithm']}`, ns per post", row["best_ns"], 1000, at_least=False)
+    for matchers in sorted({row["matchers"] for row in plans["compared"]}):
+        rows = [row for row in plans["compared"] if row["matchers"] == matchers and row["split"]]
+        throughput = {row["algorithm"]: row["throughput"] for row in rows}
+        ours = throughput.pop("salb+")
+        yield Threshold(f"`salb+` / best other plan, {matchers} matchers", ours / max(throughput.values()), 1)
 
 
-def _is(one: dict[str, Any], matchers: int) -> bool:
-    return bool(one["matchers"] == matchers and one["split"])
+def _check_correlations(measured: dict[str, Any]) -> Iterator[Threshold]:
+    calculators = measured["partitions"]
+    yield Threshold(f"tagged posts/s end to end, {calculators} calculators", measured["posts_per_second"], 200_000)
+    as_printed = {row["algorithm"]: row for row in measured["compared"] if not row["catch_up"]}
+    for name, row in as_printed.items():
+        yield Threshold(f"coverage of tag sets seen more than 3 times, `{name}`", row["coverage"], 0.97)
+    ours = as_printed["ds+scl"]
+    yield Threshold("mean error of `ds+scl`", ours["mean_error"], 0.05, at_least=False)
+    communication = ours["communication"] / as_printed["ds"]["communication"]
+    yield Threshold("communication of `ds+scl` / `ds`", communication, 1.1, at_least=False)
+    limit = round(1.1 * as_printed["scl"]["gini"], 4)
+    yield Threshold("Gini coefficient of `ds+scl` (goal: 1.1 × `scl`)", ours["gini"], limit, at_least=False)
 
 
-def _of_correlations(found: dict[str, Any]) -> Iterator[Bar]:
-    yield Bar(f"tags: posts/s end to end, {found['partitions']} calculators", found["posts_per_second"], 200_000)
-    printed = {one["algorithm"]: one for one in found["compared"] if not one["catch_up"]}
-    for name, one in printed.items():
-        yield Bar(f"tags: coverage of sets seen more than 3 times, {name}", one["coverage"], 0.97)
-    ours = printed["ds+scl"]
-    yield Bar("tags: mean error of ds+scl", ours["mean_error"], 0.05, at_least=False)
-    communication = ours["communication"] / printed["ds"]["communication"]
-    yield Bar("tags: communication of ds+scl, times that of ds", communication, 1.1, at_least=False)
-    wanted = round(1.1 * printed["scl"]["gini"], 4)
-    yield Bar("tags: Gini of ds+scl, against 1.1 times that of scl", ours["gini"], wanted, at_least=False)
-
-
-def _of_space(space: dict[str, Any]) -> Iterator[Bar]:
-    name = f"space: posts and updates a second on Q1, {space['subscriptions']:,} subscriptions"
-    for told, form in (("a row a match", ""), ("a row a post", "_in_lists"), ("in files, as a stream", "_in_files")):
+def _check_space(space: dict[str, Any]) -> Iterator[Threshold]:
+    name = f"posts and updates/s on Q1, {space['subscriptions']:,} subscriptions"
+    forms = (("one row per match", ""), ("one row per post", "_in_lists"), ("spilled to files", "_in_files"))
+    for label, form in forms:
         if f"tuples_per_second{form}" in space:
-            yield Bar(f"{name}, {told}", space[f"tuples_per_second{form}"], 160_000)
+            yield Threshold(f"{name}, {label}", space[f"tuples_per_second{form}"], 160_000)
 
 
-def _of_stream(stream: dict[str, Any]) -> Iterator[Bar]:
-    yield Bar("the stream into SQLite, of the batch rate", stream["sustained"]["ratio_to_batch"], 0.5)
+def _check_stream(stream: dict[str, Any]) -> Iterator[Threshold]:
+    yield Threshold("stream into SQLite / batch rate", stream["sustained"]["ratio_to_batch"], 0.5)
 
 
-def _of_serve(serve: dict[str, Any]) -> Iterator[Bar]:
-    yield Bar(f"serving: answers/s to a reader of {serve['feeds']:,} feeds", serve["answers_per_second"], 2_000)
-    yield Bar("serving: polls without news that are answered so", serve["not_modified_share"], 1)
-    yield Bar("serving: writes to the store by polls", float(serve["wrote"]), 0, at_least=False)
+def _check_serve(serve: dict[str, Any]) -> Iterator[Threshold]:
+    yield Threshold(f"responses/s to a reader of {serve['feeds']:,} feeds", serve["answers_per_second"], 2_000)
+    yield Threshold("share of polls without news answered by 304", serve["not_modified_share"], 1)
+    yield Threshold("writes to the store caused by polls", float(serve["wrote"]), 0, at_least=False)
 
 
-def _of_crawl(crawl: dict[str, Any]) -> Iterator[Bar]:
+def _check_crawl(crawl: dict[str, Any]) -> Iterator[Threshold]:
     history, rate = crawl["history"], crawl["rate"]
-    yield Bar("crawl: bandwidth saved on the real history", history["saved"], 0.99, aim=0.998)
-    yield Bar("crawl: articles missed in it", float(history["missed"]), 0, at_least=False)
+    yield Threshold("share of bandwidth saved on the real history", history["saved"], 0.99, target=0.998)
+    yield Threshold("articles missed on the real history", float(history["missed"]), 0, at_least=False)
     for turn in ("new", "unchanged"):
-        yield Bar(f"crawl: feeds/s, {rate['feeds']:,} {turn} ones", rate[turn]["feeds_per_second"], 300)
+        yield Threshold(f"feeds/s, {rate['feeds']:,} {turn} feeds", rate[turn]["feeds_per_second"], 300)
 
 
-def _of_soak(soak: dict[str, Any]) -> Iterator[Bar]:
-    """A logarithmic number of segments means these; memory may breathe, but not grow on."""
+def _check_soak(soak: dict[str, Any]) -> Iterator[Threshold]:
+    """The number of segments must stay logarithmic, and memory must not grow in the second half."""
     trends = soak["trends"]
     if "segments" in trends:
-        most = math.log2(soak["subscriptions"]) + 2
-        yield Bar("the soak: most segments", trends["segments"]["most"], round(most), at_least=False)
+        limit = round(math.log2(soak["subscriptions"]) + 2)
+        yield Threshold("largest number of segments", trends["segments"]["max"], limit, at_least=False)
     for name in ("driver_mb", "workers_mb"):
         if name in trends:
-            who = name.removesuffix("_mb")
-            grown = trends[name]["per_hour"]
-            yield Bar(f"the soak: MB an hour that the {who} grew in its second half", grown, 50, at_least=False)
+            process = name.removesuffix("_mb")
+            growth = trends[name]["per_hour"]
+            yield Threshold(f"growth of the {process}, MB per hour", growth, 50, at_least=False)
+
+
+_CHECKS: Mapping[str, Callable[[Any], Iterator[Threshold]]] = {
+    "spine": _check_spine,
+    "kernels": _check_kernels,
+    "plans": _check_plans,
+    "correlations": _check_correlations,
+    "space": _check_space,
+    "stream": _check_stream,
+    "serve": _check_serve,
+    "crawl": _check_crawl,
+    "soak": _check_soak,
+}
