@@ -1,4 +1,4 @@
-"""`tidings correlate` from files to files: read the tags, track their correlations, publish the result whole."""
+"""The command `correlate`, from files to files: read tags, compute correlations, publish the result atomically."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidings.batch.input_profile import rejected_line
-from tidings.batch.match_files import Note, started, told_in_words
+from tidings.batch.input_profile import format_rejected
+from tidings.batch.match_files import batch_session, translated_errors
 from tidings.batch.staging import Output
-from tidings.batch.write import write_matches
+from tidings.batch.write import write_parts
 from tidings.correlate.audit import Audit
 from tidings.correlate.settings import Settings
 from tidings.correlate.tag_routing_pipeline import Dissemination
 from tidings.ingest.post_files import PostFiles
-from tidings.schemas import CORRUPT
-from tidings.spark.correlate import Correlation, Tagged, correlate, microseconds
+from tidings.schemas import CORRUPT_RECORD
+from tidings.spark.correlate import CorrelationResult, TaggedInput, correlate, time_in_microseconds
 from tidings.spark.post_reader import read_posts
-from tidings.spark.progress import running_tasks
+from tidings.spark.progress import ProgressCallback, task_progress
 
-_LISTED = 10_000  # rows that cannot be used are listed up to here; all are counted
+_MAX_LISTED_ROWS = 10_000  # rejected rows in the list; all are counted
 
 
 @dataclass(frozen=True, slots=True)
-class CorrelateRequest:
-    """What to correlate, and how; everything in it has been checked."""
+class CorrelateOptions:
+    """Validated options of the command."""
 
     posts: PostFiles
     output: Output
@@ -42,11 +42,11 @@ class CorrelateRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Correlated:
-    """What came of it; `seconds` is everything from the files of posts to the files of coefficients."""
+class CorrelateResult:
+    """The result; `seconds` is the time from the files of posts to the files of coefficients."""
 
     settings: Settings
-    tagged: Tagged
+    tagged: TaggedInput
     dissemination: Dissemination
     coefficients: int
     seconds: float
@@ -55,59 +55,66 @@ class Correlated:
     rejected_file: Path | None
 
 
-def correlate_files(request: CorrelateRequest, note: Note) -> Correlated:
-    """Run it. A TidingsError says in one sentence what went wrong; OUT is then as it was before."""
-    output = request.output
-    with told_in_words(output.out), output.staged() as staging, started(request.master) as spark:
-        posts, start = read_posts(spark, request.posts), time.perf_counter()
-        found = correlate(
+def correlate_files(options: CorrelateOptions, progress: ProgressCallback) -> CorrelateResult:
+    """Run the command. After a TidingsError, OUT is unchanged."""
+    output = options.output
+    with translated_errors(output.out), output.staging() as staging, batch_session(options.master) as spark:
+        posts, start = read_posts(spark, options.posts), time.perf_counter()
+        correlation = correlate(
             posts,
-            request.settings,
-            request.tracked_words,
-            request.lateness_us,
-            lambda phase: note(phase, lambda: running_tasks(spark)),
+            options.settings,
+            options.tracked_words,
+            options.lateness_us,
+            lambda phase: progress(phase, lambda: task_progress(spark)),
         )
-        note("writing", lambda: running_tasks(spark))
-        write_coefficients(spark, found, staging.parts, output.format)
+        progress("writing", lambda: task_progress(spark))
+        write_coefficients(spark, correlation, staging.parts, output.format)
         seconds = time.perf_counter() - start
-        if found.tagged.untimed + found.tagged.unreadable:
-            _list_rejected(posts, staging.rejected)
+        if correlation.tagged.untimed + correlation.tagged.unreadable:
+            _write_rejected(posts, staging.rejected)
         audit = None
-        if request.audit:
-            note("comparing with the exact result", lambda: running_tasks(spark))
-            audit = found.audited()
-        note("putting the result in place", None)
-        coefficients, listed = staging.publish()
-    return Correlated(
-        request.settings, found.tagged, found.dissemination, coefficients, seconds, audit, output.out, listed
+        if options.audit:
+            progress("comparing with the exact result", lambda: task_progress(spark))
+            audit = correlation.run_audit()
+        progress("publishing the result")
+        coefficients, rejected_file = staging.publish()
+    return CorrelateResult(
+        options.settings,
+        correlation.tagged,
+        correlation.dissemination,
+        coefficients,
+        seconds,
+        audit,
+        output.out,
+        rejected_file,
     )
 
 
-def write_coefficients(spark: SparkSession, found: Correlation, folder: Path, kind: str) -> None:
-    """Into a new folder. They are here, in Arrow: Parquet takes them as they are, the other formats Spark knows."""
+def write_coefficients(spark: SparkSession, correlation: CorrelationResult, folder: Path, kind: str) -> None:
+    """Write the coefficients to a new folder: Parquet from Arrow directly, other formats through Spark."""
     if kind == "parquet":
         folder.mkdir()
-        batches = found.coefficients()
+        batches = correlation.coefficients()
         first = next(batches)
         with pq.ParquetWriter(folder / "part-00000.parquet", first.schema) as file:
             for batch in chain([first], batches):
                 file.write_batch(batch)
     else:
-        rows = spark.createDataFrame(pa.Table.from_batches(found.coefficients())).coalesce(1)
-        # CSV has no lists: tags, which hold no spaces, are separated by them.
-        write_matches(rows.withColumn("tags", F.concat_ws(" ", "tags")) if kind == "csv" else rows, folder, kind)
+        rows = spark.createDataFrame(pa.Table.from_batches(correlation.coefficients())).coalesce(1)
+        # CSV has no lists: separate tags by spaces, which they never contain.
+        write_parts(rows.withColumn("tags", F.concat_ws(" ", "tags")) if kind == "csv" else rows, folder, kind)
 
 
-def _list_rejected(posts: DataFrame, file: Path) -> None:
-    """The rows without a time that can be read, and those that cannot be read at all, one JSON object a line."""
-    shown = [F.col(name).cast("string") for name in (CORRUPT, "text") if name in posts.columns]
+def _write_rejected(posts: DataFrame, file: Path) -> None:
+    """Append rows without a valid time and unreadable rows, one JSON object per line."""
+    shown = [F.col(name).cast("string") for name in (CORRUPT_RECORD, "text") if name in posts.columns]
     name = F.col("id").cast("string") if "id" in posts.columns else F.lit(None)
     reason = F.lit("no time that can be read")
-    if CORRUPT in posts.columns:
-        reason = F.when(F.col(CORRUPT).isNotNull(), F.lit("the line cannot be read")).otherwise(reason)
-    bad = posts.where(microseconds(posts).isNull()).select(
+    if CORRUPT_RECORD in posts.columns:
+        reason = F.when(F.col(CORRUPT_RECORD).isNotNull(), F.lit("the line cannot be read")).otherwise(reason)
+    rows = posts.where(time_in_microseconds(posts).isNull()).select(
         name.alias("id"), reason.alias("reason"), F.substring(F.coalesce(*shown, F.lit("")), 1, 200).alias("text")
     )
     with file.open("a", encoding="utf-8") as lines:
-        for row in bad.limit(_LISTED).toLocalIterator():
-            lines.write(rejected_line("post", row["id"], None, row["reason"], row["text"]))
+        for row in rows.limit(_MAX_LISTED_ROWS).toLocalIterator():
+            lines.write(format_rejected("post", row["id"], None, row["reason"], row["text"]))

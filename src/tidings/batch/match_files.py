@@ -1,9 +1,9 @@
-"""`tidings match` from files to files: look at the posts, match them, publish the result whole or not at all."""
+"""The command `match`, from files to files: profile posts, match them, publish the result atomically."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,28 +11,25 @@ from pathlib import Path
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
-from tidings.balance.spatial_fit import Located
-from tidings.batch.input_profile import Look, look_at, rejected_line, write_rejected
+from tidings.balance.spatial_fit import PostSample
+from tidings.batch.input_profile import InputProfile, format_rejected, profile_posts, write_rejected
 from tidings.batch.staging import Output, Staging
-from tidings.batch.write import write_matches
+from tidings.batch.write import write_parts
 from tidings.errors import InputError, TidingsError
 from tidings.ingest.post_files import PostFiles
 from tidings.schemas import RejectedSubscription, SubscriptionFile
-from tidings.spark.api import Matching, prepare
-from tidings.spark.error_translation import in_words
-from tidings.spark.post_reader import SETTINGS, read_posts
-from tidings.spark.progress import Tasks, running_tasks
-from tidings.spark.sample import random_posts
+from tidings.spark.api import PreparedMatch, prepare_match
+from tidings.spark.error_translation import translate
+from tidings.spark.post_reader import READER_SETTINGS, read_posts
+from tidings.spark.progress import ProgressCallback, task_progress
+from tidings.spark.sample import sample_random_posts
 from tidings.spark.session import LOG_FILE, session
-from tidings.spark.signals import stopped_afterwards
-
-Asker = Callable[[], Tasks | None]
-Note = Callable[[str, Asker | None], None]  # told what begins, and how to ask how far it is
+from tidings.spark.signals import owned_session
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What to match with what, and how; everything in it has been checked."""
+class MatchOptions:
+    """Validated options of the command."""
 
     posts: PostFiles
     subscriptions: SubscriptionFile
@@ -45,15 +42,15 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of it; `seconds` is the matching itself, from the files of posts to the files of matches."""
+class MatchResult:
+    """The result; `seconds` is the time of matching, from the files of posts to the files of matches."""
 
-    look: Look
+    profile: InputProfile
     subscriptions: int
     rejected: list[RejectedSubscription]
     matches: int
-    plan: str
-    why: str
+    mode: str
+    mode_reason: str
     matchers: int | None
     index_version: int
     seconds: float
@@ -61,80 +58,84 @@ class Outcome:
     rejected_file: Path | None
 
 
-def match_files(request: Request, note: Note) -> Outcome:
-    """Run it. A TidingsError says in one sentence what went wrong; OUT is then as it was before."""
-    with told_in_words(request.output.out), request.output.staged() as staging, started(request.master) as spark:
-        return _match(request, staging, spark, note)
+def match_files(options: MatchOptions, progress: ProgressCallback) -> MatchResult:
+    """Run the command. After a TidingsError, OUT is unchanged."""
+    with (
+        translated_errors(options.output.out),
+        options.output.staging() as staging,
+        batch_session(options.master) as spark,
+    ):
+        return _match(options, staging, spark, progress)
 
 
-def sample_files(posts: PostFiles, count: int, seed: int, out: Path, note: Note) -> Located:
-    """Some posts drawn at random from files, to learn a plan from that will be written to `out`."""
-    with told_in_words(out), started(None) as spark:
-        note("reading the posts", lambda: running_tasks(spark))
-        return random_posts(read_posts(spark, posts), count, seed)
+def sample_posts(posts: PostFiles, count: int, seed: int, out: Path, progress: ProgressCallback) -> PostSample:
+    """Draw posts at random from files, to learn a plan that will be written to `out`."""
+    with translated_errors(out), batch_session(None) as spark:
+        progress("reading the posts", lambda: task_progress(spark))
+        return sample_random_posts(read_posts(spark, posts), count, seed)
 
 
 @contextmanager
-def told_in_words(out: Path) -> Iterator[None]:
-    """What Spark fails with, as a sentence where we know one."""
+def translated_errors(out: Path) -> Iterator[None]:
+    """Raise errors of Spark as TidingsError where a translation exists."""
     try:
         yield
     except TidingsError:
         raise
     except Exception as error:
-        if (known := in_words(error, out)) is not None:
-            raise known from error
+        if (translated := translate(error, out)) is not None:
+            raise translated from error
         raise
 
 
-def _match(request: Request, staging: Staging, spark: SparkSession, note: Note) -> Outcome:
-    note("looking at the posts", lambda: running_tasks(spark))
-    posts = read_posts(spark, request.posts)
-    look = look_at(posts)
-    if look.rejected:
+def _match(options: MatchOptions, staging: Staging, spark: SparkSession, progress: ProgressCallback) -> MatchResult:
+    progress("profiling the posts", lambda: task_progress(spark))
+    posts = read_posts(spark, options.posts)
+    profile = profile_posts(posts)
+    if profile.rejected:
         write_rejected(posts, staging.rejected)
-    note("building the index", None)
-    matching = _prepared(request, posts, look)
-    rejected = _all_rejected(request.subscriptions, matching)
-    _write_rejected_subscriptions(request.subscriptions, rejected, staging.rejected)
-    note("matching", lambda: running_tasks(spark))
+    progress("building the index")
+    prepared = _prepare(options, posts, profile)
+    rejected = _collect_rejected(options.subscriptions, prepared)
+    _write_rejected_subscriptions(options.subscriptions, rejected, staging.rejected)
+    progress("matching", lambda: task_progress(spark))
     start = time.perf_counter()
-    write_matches(matching.matches, staging.parts, request.output.format)
+    write_parts(prepared.matches, staging.parts, options.output.format)
     seconds = time.perf_counter() - start
-    note("putting the result in place", None)
-    matches, listed = staging.publish()
-    return Outcome(
-        look,
-        matching.subscriptions,
+    progress("publishing the result")
+    matches, rejected_file = staging.publish()
+    return MatchResult(
+        profile,
+        prepared.subscriptions,
         rejected,
         matches,
-        matching.plan,
-        matching.why,
-        matching.matchers,
-        matching.index_version,
+        prepared.mode,
+        prepared.mode_reason,
+        prepared.matchers,
+        prepared.index_version,
         seconds,
-        request.output.out,
-        listed,
+        options.output.out,
+        rejected_file,
     )
 
 
-def _prepared(request: Request, posts: DataFrame, look: Look) -> Matching:
-    return prepare(
+def _prepare(options: MatchOptions, posts: DataFrame, profile: InputProfile) -> PreparedMatch:
+    return prepare_match(
         posts,
-        request.subscriptions.table,
-        plan=request.plan,
-        matchers=request.matchers,
-        partitioner=request.partitioner,
-        placement=request.placement,
-        unique=look.duplicates > 0,
+        options.subscriptions.table,
+        plan=options.plan,
+        matchers=options.matchers,
+        partitioner=options.partitioner,
+        placement=options.placement,
+        unique=profile.duplicates > 0,
     )
 
 
-def _all_rejected(subscriptions: SubscriptionFile, matching: Matching) -> list[RejectedSubscription]:
-    """Those the file's reader set aside and those whose query was refused, all by their line in the file."""
+def _collect_rejected(subscriptions: SubscriptionFile, prepared: PreparedMatch) -> list[RejectedSubscription]:
+    """Return the subscriptions that the reader or the query parser rejected, by their line in the file."""
     lines = subscriptions.lines
-    refused = [replace(one, line=int(lines[one.line - 1])) for one in matching.rejected]
-    return sorted([*subscriptions.rejected, *refused], key=lambda one: one.line)
+    invalid = [replace(row, line=int(lines[row.line - 1])) for row in prepared.rejected]
+    return sorted([*subscriptions.rejected, *invalid], key=lambda row: row.line)
 
 
 def _write_rejected_subscriptions(
@@ -143,12 +144,13 @@ def _write_rejected_subscriptions(
     if not rejected:
         return
     with file.open("a", encoding="utf-8") as lines:
-        for one in rejected:
-            lines.write(rejected_line("subscription", one.id, one.line, one.reason, _query(subscriptions, one.line)))
+        for row in rejected:
+            query = _query_in_line(subscriptions, row.line)
+            lines.write(format_rejected("subscription", row.id, row.line, row.reason, query))
 
 
-def _query(subscriptions: SubscriptionFile, line: int) -> str | None:
-    """The query that stands in a line; None when the reader could not make one of it."""
+def _query_in_line(subscriptions: SubscriptionFile, line: int) -> str | None:
+    """Return the query in a line of the file, or None if the reader rejected the line."""
     row = int(np.searchsorted(subscriptions.lines, line))
     if row == len(subscriptions.lines) or subscriptions.lines[row] != line:
         return None
@@ -157,14 +159,14 @@ def _query(subscriptions: SubscriptionFile, line: int) -> str | None:
 
 
 @contextmanager
-def started(master: str | None) -> Iterator[SparkSession]:
-    """A session for this run, stopped in any case before what it wrote is cleaned away."""
+def batch_session(master: str | None) -> Iterator[SparkSession]:
+    """Start a session, and stop it before the staging folder is deleted."""
     try:
-        spark = session(master, SETTINGS)
+        spark = session(master, READER_SETTINGS)
     except TidingsError:
         raise
     except Exception as error:
-        where = f" on {master}" if master else ""
-        raise InputError(f"Spark could not be started{where}; its log says why: {LOG_FILE}") from error
-    with stopped_afterwards(spark):
+        place = f" on {master}" if master else ""
+        raise InputError(f"Spark did not start{place}. See its log: {LOG_FILE}") from error
+    with owned_session(spark):
         yield spark

@@ -1,8 +1,8 @@
-"""Where the result goes, all or nothing: written into a hidden folder beside OUT, then renamed. No Spark in here.
+"""Publish results atomically: write to a hidden folder next to OUT, then rename. Does not use Spark.
 
-with Output(out, overwrite).staged() as staging:
-    ...                             # Spark writes its parts into staging.parts, Python into staging.rejected
-    staging.publish()               # now OUT exists, whole; without this call nothing is left behind
+with Output(out, overwrite).staging() as staging:
+    ...                  # Spark writes to staging.parts, Python to staging.rejected
+    staging.publish()    # creates OUT; without this call nothing remains
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tidings.errors import InputError, OutputError
 from tidings.schemas import MATCH_FIELDS
 
 _FORMATS = {".jsonl": "json", ".ndjson": "json", ".json": "json", ".csv": "csv"}
-_COPIED_BYTES = 1 << 20
+_COPY_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A destination: a Parquet directory, or one JSON Lines or CSV file by its suffix."""
+    """A destination: one JSON Lines or CSV file, by its suffix, or a Parquet directory."""
 
     out: Path
     overwrite: bool = False
@@ -41,37 +41,39 @@ class Output:
         return self.out.with_name(self.out.name + ".rejected.jsonl")
 
     def check(self, *inputs: Path) -> None:
-        """InputError when OUT cannot be written there; quick, so that it can be asked before anything is computed."""
+        """Raise InputError if OUT cannot be written. Fast, so that commands call it before any work."""
         if "://" in str(self.out) or str(self.out).startswith(("s3:/", "hdfs:/")):
-            raise InputError(f"{self.out}: OUT must be a path of this machine.")
+            raise InputError(f"{self.out}: not a local path. Choose a path on this machine.")
         if ":" in str(self.out.absolute()):
-            raise InputError(f"{self.out}: Spark cannot write to a path with a colon; choose another OUT.")
+            raise InputError(f"{self.out}: Spark cannot write to a path with a colon. Choose another OUT.")
         if self.out.suffix.lower() in (".gz", ".zst", ".bz2", ".zip"):
-            raise InputError(f"{self.out}: OUT cannot be compressed; name it .jsonl or .csv, or anything for Parquet.")
+            raise InputError(
+                f"{self.out}: compressed output is not supported. Use .jsonl, .csv, or no suffix for Parquet."
+            )
         self._check_folder()
         for input_path in inputs:
-            if self._holds(input_path):
-                raise InputError(f"{self.out}: OUT would replace {input_path}, which is read; choose another OUT.")
+            if self._would_replace(input_path):
+                raise InputError(f"{self.out}: OUT would replace the input {input_path}. Choose another OUT.")
         for path in () if self.overwrite else (self.out, self.rejected_file):
             if os.path.lexists(path):
-                raise InputError(f"{path}: this exists already; choose another OUT or add --overwrite.")
+                raise InputError(f"{path}: already exists. Choose another OUT or add --overwrite.")
 
     def _check_folder(self) -> None:
         folder = self.out.absolute().parent
         if not self.out.name:
-            raise InputError(f"{self.out}: this is a directory that cannot be replaced; choose another OUT.")
+            raise InputError(f"{self.out}: this directory cannot be replaced. Choose another OUT.")
         if not folder.is_dir():
-            raise InputError(f"{folder}: there is no such directory; make it first or choose another OUT.")
+            raise InputError(f"{folder}: no such directory. Create it or choose another OUT.")
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise InputError(f"{folder}: no permission to write into this directory; choose another OUT.")
+            raise InputError(f"{folder}: no permission to write to this directory. Choose another OUT.")
 
-    def _holds(self, path: Path) -> bool:
+    def _would_replace(self, path: Path) -> bool:
         out, other = self.out.resolve(), path.resolve()
         return out == other or out in other.parents or self.rejected_file.resolve() == other
 
     @contextmanager
-    def staged(self) -> Iterator[Staging]:
-        """A staging folder that is gone afterwards, whatever happened."""
+    def staging(self) -> Iterator[Staging]:
+        """Create a staging folder and delete it at the end, also after an error."""
         folder = self.out.absolute().parent / f".{self.out.name}.tidings-{os.getpid()}"
         try:
             shutil.rmtree(folder, ignore_errors=True)
@@ -85,7 +87,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """The hidden folder, on the same disk as OUT, so that renaming is enough."""
+    """The hidden folder. It is on the same disk as OUT, so that a rename suffices."""
 
     output: Output
     folder: Path
@@ -99,9 +101,9 @@ class Staging:
         return self.folder / "rejected"
 
     def publish(self) -> tuple[int, Path | None]:
-        """Bring OUT and the list of rejected rows into place: how many matches, and that list if there is one."""
-        whole, matches = self._counted() if self.output.format == "parquet" else self._joined()
-        self._replace(whole, self.output.out)
+        """Move OUT and the list of rejected rows into place; return the number of matches and the list, if any."""
+        result, matches = self._count_parquet() if self.output.format == "parquet" else self._join_parts()
+        self._replace(result, self.output.out)
         if self.rejected.exists():
             self._replace(self.rejected, self.output.rejected_file)
             return matches, self.output.rejected_file
@@ -113,50 +115,50 @@ class Staging:
         new.rename(final)
 
     def _set_aside(self, old: Path) -> None:
-        """What is replaced goes with the staging folder; only `check` allowed it to be there."""
+        """Move an old result to the staging folder, which is deleted later; `check` allowed replacing it."""
         if os.path.lexists(old):
             old.rename(self.folder / f"old-{old.name}")
 
-    def _counted(self) -> tuple[Path, int]:
-        """The Parquet directory as Spark left it, without its checksums, and the rows its footers tell."""
+    def _count_parquet(self) -> tuple[Path, int]:
+        """Return the Parquet directory without Spark's checksum files, and the rows according to its footers."""
         for checksum in self.parts.glob(".*.crc"):
             checksum.unlink()
         return self.parts, sum(pq.read_metadata(part).num_rows for part in self.parts.glob("part-*"))
 
-    def _joined(self) -> tuple[Path, int]:
-        """All parts as one file; each part goes as soon as it is copied, so that the disk holds little twice."""
-        whole, records = self.folder / "whole", RecordCounter(quotes=self.output.format == "csv")
-        with whole.open("wb") as target:
+    def _join_parts(self) -> tuple[Path, int]:
+        """Join all parts to one file. Each part is deleted once copied, so that little is on the disk twice."""
+        joined, records = self.folder / "joined", RecordCounter(quotes=self.output.format == "csv")
+        with joined.open("wb") as target:
             if self.output.format == "csv":
                 target.write((",".join(self.output.fields) + "\n").encode())
             for part in sorted(self.parts.glob("part-*")):
                 with part.open("rb") as source:
-                    while chunk := source.read(_COPIED_BYTES):
-                        records.take(chunk)
+                    while chunk := source.read(_COPY_BYTES):
+                        records.add(chunk)
                         target.write(chunk)
                 part.unlink()
-        return whole, records.count
+        return joined, records.count
 
 
 class RecordCounter:
-    """Counts records in passing. With `quotes`, as in CSV, a line end between quotation marks ends no record."""
+    """Counts records in a stream of bytes. With `quotes` (CSV), line ends in quoted fields do not count."""
 
     def __init__(self, quotes: bool) -> None:
         self.count = 0
         self._quotes = quotes
-        self._is_inside = False
+        self._in_quotes = False
 
-    def take(self, chunk: bytes) -> None:
+    def add(self, chunk: bytes) -> None:
         if not self._quotes:
             self.count += chunk.count(b"\n")
             return
-        for at, piece in enumerate(chunk.split(b'"')):
-            self._is_inside ^= at > 0
-            self.count += 0 if self._is_inside else piece.count(b"\n")
+        for number, piece in enumerate(chunk.split(b'"')):
+            self._in_quotes ^= number > 0
+            self.count += 0 if self._in_quotes else piece.count(b"\n")
 
 
 def output_error(error: OSError, out: Path) -> OutputError:
-    """One sentence for a failure of the file system."""
+    """Return the OutputError for a failure of the file system."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return OutputError(f"{out}: there is no space left to write it; nothing half-written was left behind.")
-    return OutputError(f"{out}: it could not be written ({error.strerror or error}); nothing was left behind.")
+        return OutputError(f"{out}: no space left on the device. No partial result was left.")
+    return OutputError(f"{out}: could not be written ({error.strerror or error}). No partial result was left.")

@@ -1,4 +1,4 @@
-"""Matches from Spark into files."""
+"""Write rows to files with Spark."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-# Fields are quoted where RFC 4180 asks for it, and nothing is trimmed.
+# Quote fields as RFC 4180 requires, and trim nothing.
 _CSV = {
     "header": "false",
     "quote": '"',
@@ -17,6 +17,6 @@ _CSV = {
 }
 
 
-def write_matches(matches: DataFrame, folder: Path, kind: str) -> None:
-    """Run the matching and write its parts into a new folder."""
-    matches.write.format(kind).options(**(_CSV if kind == "csv" else {})).save(str(folder))
+def write_parts(rows: DataFrame, folder: Path, kind: str) -> None:
+    """Run the job and write its parts to a new folder."""
+    rows.write.format(kind).options(**(_CSV if kind == "csv" else {})).save(str(folder))
