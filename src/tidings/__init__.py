@@ -1,8 +1,8 @@
-"""Tidings: standing queries over a firehose of posts, on Spark.
+"""Tidings: match streams of posts with standing queries, on Spark.
 
     matches = tidings.match(posts, subscriptions)      # DataFrames in, DataFrame out
 
-Importing this package is cheap; Spark is loaded when `match`, `rejected` or `session` is first used.
+Importing this package is cheap: Spark is loaded on the first use of `match`, `rejected` or `session`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 __all__ = ["__version__", "match", "rejected", "session"]
 
-_HOMES = {"match": "tidings.spark.api", "rejected": "tidings.spark.api", "session": "tidings.spark.session"}
+_MODULES = {"match": "tidings.spark.api", "rejected": "tidings.spark.api", "session": "tidings.spark.session"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'tidings' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)
