@@ -1,4 +1,4 @@
-"""What a Spark program calls: `match` and `rejected`."""
+"""The public functions for Spark programs: `match` and `rejected`."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidings.balance.spec import QUICK_SAMPLE, WantedPlan
+from tidings.balance.spec import QUICK_SAMPLE_POSTS, PlanSpec
 from tidings.balance.word_registry import DEFAULT
 from tidings.ingest.subscription_files import from_table
 from tidings.schemas import RejectedSubscription
-from tidings.spark import post_columns as receive
-from tidings.spark.execution_mode import plan_index
-from tidings.spark.index_shipping import ship
+from tidings.spark import post_columns
+from tidings.spark.execution_mode import build_index_for_mode
+from tidings.spark.index_shipping import ship_index
 from tidings.spark.pipeline import match_posts
-from tidings.spark.sample import first_posts
-from tidings.spark.session import cores_of
+from tidings.spark.sample import sample_first_posts
+from tidings.spark.session import count_cores
 
 
 @dataclass(frozen=True, slots=True)
-class Matching:
-    """A matching ready to run: the matches (lazy), the plan and its reason, the subscriptions left out."""
+class PreparedMatch:
+    """A match that is ready to run: lazy matches, the execution mode and its reason, rejected subscriptions."""
 
     matches: DataFrame
-    plan: str
-    why: str
-    matchers: int | None  # that share a partitioned index
+    mode: str
+    mode_reason: str
+    matchers: int | None  # of a partitioned index
     index_version: int
     subscriptions: int
     rejected: list[RejectedSubscription]
@@ -48,29 +48,38 @@ def match(
     placement: str = "rarest",
     unique: bool = False,
 ) -> DataFrame:
-    """Every match of `posts` with `subscriptions`, as `subscription_id`, `post_id`, `index_version`.
+    """Match posts with subscriptions; return `subscription_id`, `post_id`, `index_version` of every match.
 
-    `posts` (batch or streaming) needs `text`; `id`, `title`, `tags`, `lat`, `lon` count where present. `subscriptions`
-    needs `id` and `query`, may have `region`, and counts as it is at this call. Rows that cannot be used are left out:
-    see `rejected`. Posts that share an id are matched each for itself unless `unique` is asked for, which costs a look
-    at all ids (batch only).
+    Args:
+        posts: Batch or streaming. Needs a column `text`; `id`, `title`, `tags`, `lat`, `lon` are optional.
+        subscriptions: Needs `id` and `query`; `region` is optional. Read once, by this call.
+        plan: Execution mode: `replicated` (each worker maps the whole index), `partitioned` (each matcher has
+            a shard) or `auto` (replicated while the index fits into a quarter of the memory).
+        matchers: Number of shards in partitioned mode. Default: one per core.
+        partitioner: How terms are assigned to matchers: `hash`, the name of an algorithm that learns from a sample
+            of the posts, or a file from `tidings plan learn`. Default: `salb+`; for streams `hash`, because a
+            stream cannot be sampled before it runs.
+        placement: How a subscription is assigned to one of several possible matchers.
+        unique: Report a (subscription, post id) once even if several posts share the id. Reads all ids first;
+            batch only.
 
-    The partitioned plan shares the index out over `matchers`: by the words as `partitioner` maps them (`hash`, an
-    algorithm that learns from a sample of the posts, or a file made by `tidings plan learn`; `salb+` where nothing is
-    said, and `hash` for a stream, which cannot be looked at before it runs), and of several matchers that come into
-    question to the one `placement` chooses. No choice changes the matches.
+    No choice of plan, matchers, partitioner and placement changes the matches. Rows that cannot be matched are left
+    out: `rejected` returns them.
+
+    Raises:
+        InputError: A column or an option is invalid.
     """
     table = subscriptions.toArrow()
     options = {"plan": plan, "placement": placement}
-    return prepare(posts, table, matchers=matchers, partitioner=partitioner, unique=unique, **options).matches
+    return prepare_match(posts, table, matchers=matchers, partitioner=partitioner, unique=unique, **options).matches
 
 
 def rejected(posts: DataFrame) -> DataFrame:
-    """The posts that `match` leaves out: `post_id`, `reason`, and the beginning of `text`."""
-    return receive.rejected(posts)
+    """Return the posts that `match` leaves out: `post_id`, `reason` and the first 200 characters of `text`."""
+    return post_columns.select_rejected(posts)
 
 
-def prepare(
+def prepare_match(
     posts: DataFrame,
     subscriptions: pa.Table,
     *,
@@ -79,37 +88,38 @@ def prepare(
     partitioner: str | None = None,
     placement: str = "rarest",
     unique: bool = False,
-) -> Matching:
-    """Build the index and describe the matching; of the posts only what a plan has to be learned from is read."""
+) -> PreparedMatch:
+    """Build the index and return lazy matches. Reads posts only to learn a partition plan from a sample."""
     checked = from_table(subscriptions)
     folder = Path(tempfile.mkdtemp(prefix="tidings-index-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    cores = cores_of(posts.sparkSession)
+    cores = count_cores(posts.sparkSession)
     partitioner = partitioner or ("hash" if posts.isStreaming else DEFAULT)
-    wanted = WantedPlan.checked(partitioner, matchers, placement, cores)
-    planned = plan_index(folder, checked.table, plan, wanted, partial(first_posts, posts, QUICK_SAMPLE))
-    ref = ship(posts.sparkSession, planned.index, posts.isStreaming)
-    matches = match_posts(posts, planned.index, ref)
+    spec = PlanSpec.parse(partitioner, matchers, placement, cores)
+    sample = partial(sample_first_posts, posts, QUICK_SAMPLE_POSTS)
+    built = build_index_for_mode(folder, checked.table, plan, spec, sample)
+    ref = ship_index(posts.sparkSession, built.index, posts.isStreaming)
+    matches = match_posts(posts, built.index, ref)
     if unique:
-        matches = _once_an_id(matches, posts)
+        matches = _deduplicate_by_post_id(matches, posts)
     ids = checked.table.column("id")
-    refused = [RejectedSubscription(int(checked.lines[r.row]), ids[r.row].as_py(), r.reason) for r in planned.refused]
-    return Matching(
+    invalid = [RejectedSubscription(int(checked.lines[r.row]), ids[r.row].as_py(), r.reason) for r in built.rejected]
+    return PreparedMatch(
         matches,
-        planned.plan,
-        planned.why,
-        planned.index.manifest.plan.matchers if planned.index.manifest.plan else None,
-        planned.index.version,
-        planned.index.manifest.subscriptions,
-        [*checked.rejected, *refused],
+        built.mode,
+        built.reason,
+        built.index.manifest.plan.matchers if built.index.manifest.plan else None,
+        built.index.version,
+        built.index.manifest.subscriptions,
+        [*checked.rejected, *invalid],
     )
 
 
-def _once_an_id(matches: DataFrame, posts: DataFrame) -> DataFrame:
-    """One match for all posts that share an id. Only their matches are compared; all others pass untouched."""
-    ids = receive.usable(posts).select(F.col("id").alias("post_id"))
-    twice = ids.groupBy("post_id").count().where("count > 1").select("post_id", F.lit(True).alias("twice"))
-    marked = matches.join(twice, "post_id", "left")
+def _deduplicate_by_post_id(matches: DataFrame, posts: DataFrame) -> DataFrame:
+    """Report a match once for all posts that share an id. Only matches of such posts are compared."""
+    ids = post_columns.select_columns(posts).select(F.col("id").alias("post_id"))
+    shared = ids.groupBy("post_id").count().where("count > 1").select("post_id", F.lit(True).alias("is_shared"))
+    marked = matches.join(shared, "post_id", "left")
     columns = matches.columns
-    alone = marked.where("twice is null").select(*columns)
-    return alone.unionByName(marked.where("twice").select(*columns).dropDuplicates(["subscription_id", "post_id"]))
+    single = marked.where("is_shared is null").select(*columns)
+    return single.unionByName(marked.where("is_shared").select(*columns).dropDuplicates(["subscription_id", "post_id"]))

@@ -1,4 +1,4 @@
-"""What travels between stages, as Spark sees it: rows of labels and a blob."""
+"""Rows that travel between stages: label columns and one blob column."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-Batches = Iterator[pa.RecordBatch]
-Stage = Callable[[Batches], Batches]
+ArrowBatches = Iterator[pa.RecordBatch]
+Stage = Callable[[ArrowBatches], ArrowBatches]
 
 
-def labelled(blobs: list[pa.Buffer], **columns: pa.Array) -> pa.RecordBatch:
-    """Labels and blobs side by side; every blob is copied once."""
+def blob_batch(blobs: list[pa.Buffer], **columns: pa.Array) -> pa.RecordBatch:
+    """Build a batch of labels and blobs. Every blob is copied once."""
     ends = np.cumsum([0, *(blob.size for blob in blobs)], dtype=np.int32)
-    whole = pa.py_buffer(b"".join(blobs))
-    column = pa.Array.from_buffers(pa.binary(), len(blobs), [None, pa.py_buffer(ends), whole])
+    data = pa.py_buffer(b"".join(blobs))
+    column = pa.Array.from_buffers(pa.binary(), len(blobs), [None, pa.py_buffer(ends), data])
     return pa.record_batch({**columns, "blob": column})
 
 
-def each(batches: Batches) -> Iterator[tuple[Any, ...]]:
-    """Row by row: the labels as Python values, the blob as a buffer that is not copied."""
+def iter_blobs(batches: ArrowBatches) -> Iterator[tuple[Any, ...]]:
+    """Iterate over the rows: labels as Python values, then the blob as a buffer, not copied."""
     for batch in batches:
         *labels, blobs = batch.columns
         values = zip(*(label.to_pylist() for label in labels), strict=True)
@@ -31,6 +31,6 @@ def each(batches: Batches) -> Iterator[tuple[Any, ...]]:
 
 
 def first_batch_number() -> int:
-    """Batches are numbered so that no two tasks use the same number."""
+    """Return the first batch number of this task. No two tasks use the same numbers."""
     context = TaskContext.get()
     return (context.partitionId() if context is not None else 0) << 32

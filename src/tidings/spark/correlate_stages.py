@@ -1,4 +1,4 @@
-"""The stages of correlating as Spark runs them. Each only adapts: Arrow → arrays → pure function → Arrow."""
+"""Stages of correlating that Spark runs in Python workers. Each only adapts: Arrow → arrays → pure function → Arrow."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from tidings.correlate.partition.registry import partition
 from tidings.correlate.reference_topology import calculated
 from tidings.correlate.settings import Settings
 from tidings.correlate.tag_parser import Parser
-from tidings.spark.arrow_blobs import Batches, Stage, each, first_batch_number, labelled
+from tidings.spark.arrow_blobs import ArrowBatches, Stage, blob_batch, first_batch_number, iter_blobs
 
-PARSED = (
+PARSED_SCHEMA = (
     "batch bigint, rows bigint, unreadable bigint, untimed bigint, tagged bigint, capped bigint, names binary, "
     "blob binary"
 )
-PIECES = "partitioner int, blob binary"
-Told = tuple[int, int, bytes]  # calculator, plan, notifications
+PIECES_SCHEMA = "partitioner int, blob binary"
+PackedNotification = tuple[int, int, bytes]  # calculator, plan, notifications
 
 
 def parse(tracked_words: tuple[str, ...]) -> Stage:
-    """posts → parsed: one row a batch, with the tags of its posts and what is wrong with the others."""
+    """posts → one row per batch: the tags of its posts, and the numbers of posts left out by reason."""
 
-    def stage(batches: Batches) -> Batches:
-        parser = _parser(tracked_words)
+    def stage(batches: ArrowBatches) -> ArrowBatches:
+        parser = _get_parser(tracked_words)
         for number, batch in enumerate(batches, first_batch_number()):
             parsed = parser.parse(batch)
             names, packed = wire.pack_posts(parsed)
@@ -35,34 +35,34 @@ def parse(tracked_words: tuple[str, ...]) -> Stage:
             counts = [number, batch.num_rows, unreadable, untimed, len(parsed.posts), parsed.capped]
             labels = dict(zip(("batch", "rows", "unreadable", "untimed", "tagged", "capped"), counts, strict=True))
             columns = {name: pa.array([value], pa.int64()) for name, value in labels.items()}
-            yield labelled([packed], **columns, names=pa.array([names], pa.binary()))
+            yield blob_batch([packed], **columns, names=pa.array([names], pa.binary()))
 
     return stage
 
 
 @lru_cache(maxsize=1)
-def _parser(tracked_words: tuple[str, ...]) -> Parser:
-    """Kept by a worker between tasks, with all spellings it has met."""
+def _get_parser(tracked_words: tuple[str, ...]) -> Parser:
+    """Return the parser of this worker. It is reused by all tasks, with its cache of spellings."""
     return Parser(tracked_words)
 
 
-def partition_share(partitions: int, algorithm: str, seed: int) -> Stage:
-    """the share of each partitioner → what it hands over to the merger."""
+def partition_sample(partitions: int, algorithm: str, seed: int) -> Stage:
+    """sample of each partitioner → the partitions that it sends to the merger."""
 
-    def stage(batches: Batches) -> Batches:
-        for partitioner, share in each(batches):
-            pieces = partition(wire.unpack_sets(share), partitions, algorithm, seed)
-            yield labelled([wire.pack_sets(pieces)], partitioner=pa.array([partitioner], pa.int32()))
+    def stage(batches: ArrowBatches) -> ArrowBatches:
+        for partitioner, sample in iter_blobs(batches):
+            pieces = partition(wire.unpack_sets(sample), partitions, algorithm, seed)
+            yield blob_batch([wire.pack_sets(pieces)], partitioner=pa.array([partitioner], pa.int32()))
 
     return stage
 
 
-def calculate(settings: Settings, until: int | None) -> Callable[[list[Told]], bytes]:
-    """what some calculators are told, in order → their reports of windows that end by slide `until`."""
+def calculate(settings: Settings, until: int | None) -> Callable[[list[PackedNotification]], bytes]:
+    """notifications of some calculators, in order → their reports of windows that end by slide `until`."""
 
-    def stage(share: list[Told]) -> bytes:
-        told = (wire.unpack_told(calculator, plan, packed) for calculator, plan, packed in share)
-        packed: bytes = wire.pack_reports(calculated(told, settings, until)).to_pybytes()
+    def stage(share: list[PackedNotification]) -> bytes:
+        notifications = (wire.unpack_told(calculator, plan, packed) for calculator, plan, packed in share)
+        packed: bytes = wire.pack_reports(calculated(notifications, settings, until)).to_pybytes()
         return packed
 
     return stage

@@ -1,6 +1,6 @@
-"""One round of a crawl on Spark: due feeds as a DataFrame, shared out over crawlers, each visiting many at once.
+"""One round of a crawl on Spark: due feeds are assigned to crawlers, and each crawler visits many concurrently.
 
-All feeds of a host are one crawler's, so that its politeness to hosts is everybody's.
+All feeds of a host go to one crawler, so that its rate limits per host hold for all.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ import pyarrow as pa
 import uvloop
 from pyspark.sql import SparkSession
 
-from tidings.crawl.crawler import Crawler, Manners
-from tidings.crawl.decide import Asked, Memory, Outcome
-from tidings.crawl.identity import unpacked
-from tidings.crawl.parser_process import Parser
+from tidings.crawl.crawler import Crawler, CrawlOptions
+from tidings.crawl.decide import FeedVisit, VisitMemory, VisitOutcome
+from tidings.crawl.identity import unpack_known
+from tidings.crawl.parser_process import ParserProcess
 from tidings.net.urls import host_of
-from tidings.spark.arrow_blobs import Batches, Stage
-from tidings.store.feeds import DueFeed, Visited
+from tidings.spark.arrow_blobs import ArrowBatches, Stage
+from tidings.store.feeds import DueFeed, VisitRecord
 
-ShareOut = Callable[[Sequence[str], int], Sequence[int]]
-"""From the hosts of feeds and the number of crawlers, the crawler of each feed; equal hosts have equal crawlers."""
+HostAssignment = Callable[[Sequence[str], int], Sequence[int]]
+"""(host of each feed, number of crawlers) → the crawler of each feed; equal hosts get the same crawler"""
 
-_FIELDS = "outcome string"
-_A_BATCH = 50
-_PARSERS = 2  # a crawler that is the last to be done has cores to itself
-_parsers = tuple(Parser() for _ in range(_PARSERS))  # of a Python worker: they serve many tasks, and end with it
+OUTCOME_SCHEMA = "outcome string"
+_BATCH_OUTCOMES = 50
+_PARSERS = 2  # per worker: the last crawler of a round has the other cores for itself
+_parsers = tuple(ParserProcess() for _ in range(_PARSERS))  # reused by all tasks of a Python worker
 
 
-def by_name(hosts: Sequence[str], crawlers: int) -> list[int]:
-    """Hosts shared out by a hash of their names."""
+def assign_by_hash(hosts: Sequence[str], crawlers: int) -> list[int]:
+    """Assign hosts to crawlers by a hash of their names."""
     return [int.from_bytes(blake2b(host.encode(), digest_size=8).digest(), "big") % crawlers for host in hosts]
 
 
@@ -40,61 +40,68 @@ def crawl_round(
     spark: SparkSession,
     feeds: Sequence[DueFeed],
     known: Mapping[int, str],
-    manners: Manners,
+    options: CrawlOptions,
     crawlers: int,
-    share_out: ShareOut = by_name,
-) -> list[Outcome]:
-    """Visit all of them; what each visit led to."""
-    table = pa.table(
-        {
-            "crawler": pa.array(share_out([host_of(one.url) for one in feeds], crawlers), pa.int32()),
-            "feed": pa.array([one.id for one in feeds], pa.int64()),
-            "url": pa.array([one.url for one in feeds], pa.string()),
-            "visit": pa.array([one.visit for one in feeds], pa.string()),
-            "known": pa.array([known.get(one.id, "[]") for one in feeds], pa.string()),
-        }
-    )
+    assign: HostAssignment = assign_by_hash,
+) -> list[VisitOutcome]:
+    """Visit the feeds and return the outcomes."""
+    crawler_of = pa.array(assign([host_of(feed.url) for feed in feeds], crawlers), pa.int32())
+    table = pa.table({"crawler": crawler_of, **feed_columns(feeds, known)})
     due = spark.createDataFrame(table).repartitionById(crawlers, "crawler")
-    outcomes = due.mapInArrow(visiting(manners), _FIELDS).toArrow()
-    return [outcome_of(text) for text in outcomes["outcome"].to_pylist()]
+    outcomes = due.mapInArrow(visit_stage(options), OUTCOME_SCHEMA).toArrow()
+    return [parse_outcome(text) for text in outcomes["outcome"].to_pylist()]
 
 
-def visiting(manners: Manners) -> Stage:
-    """The stage: feeds in, outcomes out."""
+def feed_columns(feeds: Sequence[DueFeed], known: Mapping[int, str]) -> dict[str, pa.Array]:
+    """Return the columns that `visit_stage` reads; `known` has the known articles per feed."""
+    return {
+        "feed": pa.array([feed.id for feed in feeds], pa.int64()),
+        "url": pa.array([feed.url for feed in feeds], pa.string()),
+        "visit": pa.array([feed.visit for feed in feeds], pa.string()),
+        "known": pa.array([known.get(feed.id, "[]") for feed in feeds], pa.string()),
+    }
 
-    def visit(batches: Batches) -> Batches:
-        asked = [asked_of(row) for batch in batches for row in batch.to_pylist()]
-        for some in visit_all(asked, manners):
-            yield pa.record_batch({"outcome": pa.array([orjson.dumps(one) for one in some], pa.string())})
 
-    return visit
+def visit_stage(options: CrawlOptions) -> Stage:
+    """feeds → outcomes of their visits, as JSON."""
+
+    def stage(batches: ArrowBatches) -> ArrowBatches:
+        visits = [parse_feed_row(row) for batch in batches for row in batch.to_pylist()]
+        for outcomes in visit_all(visits, options):
+            texts = [orjson.dumps(outcome) for outcome in outcomes]
+            yield pa.record_batch({"outcome": pa.array(texts, pa.string())})
+
+    return stage
 
 
-def visit_all(asked: Iterable[Asked], manners: Manners) -> Iterator[list[Outcome]]:
-    """Visit them in this process, parsing in its children; some outcomes at a time, so that they travel meanwhile."""
+def visit_all(visits: Iterable[FeedVisit], options: CrawlOptions) -> Iterator[list[VisitOutcome]]:
+    """Visit feeds in this process and parse in its children; yield outcomes in batches while others run."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        outcomes = Crawler(manners, _parsers).visit_all(asked)
-        while some := runner.run(_next(outcomes)):
-            yield some
+        outcomes = Crawler(options, _parsers).visit_all(visits)
+        while batch := runner.run(_next_batch(outcomes)):
+            yield batch
 
 
-async def _next(outcomes: AsyncIterator[Outcome]) -> list[Outcome]:
-    some: list[Outcome] = []
-    async for one in outcomes:
-        some.append(one)
-        if len(some) == _A_BATCH:
+async def _next_batch(outcomes: AsyncIterator[VisitOutcome]) -> list[VisitOutcome]:
+    batch: list[VisitOutcome] = []
+    async for outcome in outcomes:
+        batch.append(outcome)
+        if len(batch) == _BATCH_OUTCOMES:
             break
-    return some
+    return batch
 
 
-def asked_of(row: Mapping[str, object]) -> Asked:
-    """A feed as it came over the wire."""
-    return Asked(
-        int(str(row["feed"])), str(row["url"]), Memory.from_json(str(row["visit"])), unpacked(str(row["known"]))
+def parse_feed_row(row: Mapping[str, object]) -> FeedVisit:
+    """Parse a row of the DataFrame of feeds."""
+    return FeedVisit(
+        int(str(row["feed"])),
+        str(row["url"]),
+        VisitMemory.from_json(str(row["visit"])),
+        unpack_known(str(row["known"])),
     )
 
 
-def outcome_of(text: str) -> Outcome:
-    """An outcome as it came back."""
-    found = orjson.loads(text)
-    return Outcome(**{**found, "visited": Visited(**found["visited"])})
+def parse_outcome(text: str) -> VisitOutcome:
+    """Parse the JSON of an outcome."""
+    fields = orjson.loads(text)
+    return VisitOutcome(**{**fields, "visited": VisitRecord(**fields["visited"])})

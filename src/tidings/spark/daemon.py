@@ -1,8 +1,8 @@
-"""The process all Python workers are forked from, with the kernels already compiled and the tables already built.
+"""The process from which Spark forks all Python workers; it loads the kernels and tables of matching once.
 
-Spark starts it by ``spark.python.daemon.module``; without it every cold worker spends seconds on imports. A worker
-collects garbage after every task: what is there before the fork is frozen, else that takes 70 ms a task. Where the
-driver shares the machine, workers give way to it: what they found is stored meanwhile, and that must keep pace.
+Spark starts it by ``spark.python.daemon.module``. Without it, every new worker spends seconds on imports. Workers
+collect garbage after every task; objects that exist before the fork are frozen, which saves 70 ms per task. On the
+machine of the driver, workers run at a lower priority, because the driver must store their results as fast.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import os
 
 from pyspark import daemon, worker
 
-from tidings.jit import warm
+from tidings.jit import MATCHING_PACKAGES, import_kernels
 from tidings.spark import stages
-from tidings.spark.session import NICENESS
+from tidings.spark.session import NICENESS_VARIABLE
 from tidings.text.char_classes import class_table
 from tidings.text.reference_analyzer import stemmer, stop_words
 
-_WORKERS_NEED = (worker, stages)  # imported once here, not in every one of them
+_PRELOADED = (worker, stages)  # imported here, so that workers need not import them
 
 if __name__ == "__main__":
-    warm()
+    import_kernels(MATCHING_PACKAGES)
     class_table(), stop_words(), stemmer()
     gc.collect()
     gc.freeze()
-    os.nice(int(os.environ.get(NICENESS, "0")))
+    os.nice(int(os.environ.get(NICENESS_VARIABLE, "0")))
     daemon.manager()

@@ -1,4 +1,4 @@
-"""Which physical plan: every worker with the whole index, or the index shared out over matchers."""
+"""Execution mode of an index: replicated to every worker, or partitioned over matchers."""
 
 from __future__ import annotations
 
@@ -9,76 +9,76 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tidings.balance.spec import Sample, WantedPlan
+from tidings.balance.spec import PlanSpec, SampleSource
 from tidings.errors import InputError
 from tidings.index.builder import create_index
 from tidings.index.manifest import PlanRecord
 from tidings.index.reader import Index
-from tidings.query.table import Refused
+from tidings.query.table import InvalidSubscription
 
-PLANS = ("auto", "replicated", "partitioned")
-_SEED = 20_13  # where the random placement starts; fixed, so that runs repeat
+MODES = ("auto", "replicated", "partitioned")
+_SEED = 20_13  # of the random placement; fixed, so that runs are reproducible
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedIndex:
-    """An index built for a plan, why that plan, and what could not be put in."""
+class BuiltIndex:
+    """An index, its execution mode with the reason for it, and the rejected subscriptions."""
 
     index: Index
-    plan: str
-    why: str
-    refused: tuple[Refused, ...]
+    mode: str
+    reason: str
+    rejected: tuple[InvalidSubscription, ...]
 
 
-def plan_index(
+def build_index_for_mode(
     folder: Path,
     subscriptions: pa.Table,
-    plan: str,
-    wanted: WantedPlan,
-    sample: Sample,
+    mode: str,
+    spec: PlanSpec,
+    sample: SampleSource,
     limit_bytes: int | None = None,
-) -> PlannedIndex:
-    """Build the index that a plan needs. `auto` is replicated while the index fits beside everything else."""
-    if plan not in PLANS:
-        raise InputError(f"There is no plan called {plan!r}; choose one of: {', '.join(PLANS)}.")
-    if plan == "partitioned":
-        return _shared_out(folder, subscriptions, wanted, sample, "asked for")
-    index, refused = create_index(folder, subscriptions)
+) -> BuiltIndex:
+    """Build the index for a mode. `auto` is replicated while the index takes at most `limit_bytes`."""
+    if mode not in MODES:
+        raise InputError(f"plan: unknown value {mode!r}. Choose one of: {', '.join(MODES)}.")
+    if mode == "partitioned":
+        return _build_partitioned(folder, subscriptions, spec, sample, "requested")
+    index, rejected = create_index(folder, subscriptions)
     size, limit = index.size_bytes, limit_bytes if limit_bytes is not None else _limit_bytes()
-    if plan == "replicated":
-        return PlannedIndex(index, plan, "asked for", refused)
+    if mode == "replicated":
+        return BuiltIndex(index, mode, "requested", rejected)
     if size <= limit:
-        why = f"the index takes {size / 1e6:,.1f} MB, which every worker can map (limit {limit / 1e6:,.0f} MB)"
-        return PlannedIndex(index, "replicated", why, refused)
+        reason = f"the index takes {size / 1e6:,.1f} MB, within the limit per worker ( {limit / 1e6:,.0f} MB)"
+        return BuiltIndex(index, "replicated", reason, rejected)
     shutil.rmtree(folder)
-    why = f"the index takes {size / 1e6:,.1f} MB, more than a worker should map (limit {limit / 1e6:,.0f} MB)"
-    return _shared_out(folder, subscriptions, wanted, sample, why)
+    reason = f"the index takes {size / 1e6:,.1f} MB, above the limit per worker ( {limit / 1e6:,.0f} MB)"
+    return _build_partitioned(folder, subscriptions, spec, sample, reason)
 
 
-def plan_record(wanted: WantedPlan) -> PlanRecord:
-    """What an index notes of the plan that is wanted."""
-    return PlanRecord(wanted.partitioner, wanted.matchers, _SEED, wanted.placement, origin=wanted.origin)
+def make_plan_record(spec: PlanSpec) -> PlanRecord:
+    """Return the record of a partition plan that the index manifest stores."""
+    return PlanRecord(spec.partitioner, spec.matchers, _SEED, spec.placement, origin=spec.plan_checksum)
 
 
-def fits(index: Index) -> bool:
-    """Whether every worker can map the whole of an index beside everything else."""
+def fits_in_memory(index: Index) -> bool:
+    """Whether the index is small enough for replicated mode."""
     return index.size_bytes <= _limit_bytes()
 
 
-def _shared_out(
+def _build_partitioned(
     folder: Path,
     subscriptions: pa.Table,
-    wanted: WantedPlan,
-    sample: Sample,
-    why: str,
-) -> PlannedIndex:
-    index, refused = create_index(folder, subscriptions, plan_record(wanted), wanted.learn(sample))
-    how = f"{wanted.matchers} matchers, words by {wanted.partitioner}, subscriptions by {wanted.placement}"
-    if wanted.by_space:
-        how = f"{wanted.matchers} matchers, places and words by {wanted.partitioner}"
-    return PlannedIndex(index, "partitioned", f"{why}, with {how}", refused)
+    spec: PlanSpec,
+    sample: SampleSource,
+    reason: str,
+) -> BuiltIndex:
+    index, rejected = create_index(folder, subscriptions, make_plan_record(spec), spec.fitter(sample))
+    layout = f"{spec.matchers} matchers, terms by {spec.partitioner}, subscriptions by {spec.placement}"
+    if spec.is_spatial:
+        layout = f"{spec.matchers} matchers, regions and terms by {spec.partitioner}"
+    return BuiltIndex(index, "partitioned", f"{reason}, with {layout}", rejected)
 
 
 def _limit_bytes() -> int:
-    """A quarter of this machine's memory."""
+    """Return a quarter of the memory of this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4

@@ -1,7 +1,7 @@
-"""Rows to the tasks that are nearest to them: every task knows where it runs, and takes what is its own.
+"""Process rows in the nearest tasks. Each task knows its site and selects its rows.
 
-Spark does not let a program choose the executor of a partition. So all tasks of a stage run at once (barrier mode),
-tell each other their sites, and each reckons the same assignment and works on its own of the rows, which all have.
+Spark does not let a program choose the executor of a partition. Therefore all tasks of a stage run simultaneously
+(barrier mode) and exchange their sites. Each task has all rows, computes the same assignment and keeps its own rows.
 """
 
 from __future__ import annotations
@@ -15,69 +15,65 @@ from numpy.typing import NDArray
 from pyspark import BarrierTaskContext
 from pyspark.sql import SparkSession
 
-from tidings.crawl.crawler import Manners
-from tidings.crawl.decide import Outcome
+from tidings.crawl.crawler import CrawlOptions
+from tidings.crawl.decide import VisitOutcome
 from tidings.crawl.latency import Latencies
-from tidings.crawl.locality import share_out
+from tidings.crawl.locality import assign_feeds
 from tidings.net.urls import host_of
-from tidings.spark.arrow_blobs import Batches, Stage
-from tidings.spark.crawl_stage import outcome_of, visiting
+from tidings.spark.arrow_blobs import ArrowBatches, Stage
+from tidings.spark.crawl_stage import OUTCOME_SCHEMA, feed_columns, parse_outcome, visit_stage
 from tidings.store.feeds import DueFeed
 
-SITE = "TIDINGS_SITE"  # in the environment of an executor: where it is
-Share = Callable[[pa.Table, Sequence[str]], NDArray[np.intp]]
-"""From the rows and the sites of all tasks, the task of each row."""
+SITE_VARIABLE = "TIDINGS_SITE"  # environment variable of an executor: its site
+RowAssignment = Callable[[pa.Table, Sequence[str]], NDArray[np.intp]]
+"""(rows, sites of all tasks) → the task of each row"""
 
 
-def near_hosts(host: str, latencies: Latencies | None) -> Share:
-    """Rows to near tasks, by their column with a host's name."""
+def by_host_latency(host: str, latencies: Latencies | None) -> RowAssignment:
+    """Return an assignment of rows to near tasks by the column that has the name of their host."""
 
-    def share(rows: pa.Table, sites: Sequence[str]) -> NDArray[np.intp]:
-        return share_out(rows.column(host).to_pylist(), sites, latencies)
+    def assign(rows: pa.Table, sites: Sequence[str]) -> NDArray[np.intp]:
+        return assign_feeds(rows.column(host).to_pylist(), sites, latencies)
 
-    return share
+    return assign
 
 
-def at_sites(spark: SparkSession, rows: pa.Table, tasks: int, share: Share, stage: Stage, fields: str) -> pa.Table:
-    """What a stage makes of these rows, each given to the task that `share` says; as many cores must be free."""
-    sent = spark.sparkContext.broadcast(_packed(rows))
+def map_rows_near(
+    spark: SparkSession, rows: pa.Table, tasks: int, assign: RowAssignment, stage: Stage, fields: str
+) -> pa.Table:
+    """Run a stage on rows, each in the task that `assign` returns. Needs one free core per task."""
+    packed = spark.sparkContext.broadcast(_serialize(rows))
 
-    def work(_: Batches) -> Batches:
+    def run_task(_: ArrowBatches) -> ArrowBatches:
         context = BarrierTaskContext.get()
-        sites = context.allGather(os.environ.get(SITE, ""))
-        everything = pa.ipc.open_stream(sent.value).read_all()
-        mine = everything.filter(pa.array(share(everything, sites) == context.partitionId()))
-        yield from stage(iter(mine.combine_chunks().to_batches()))
+        sites = context.allGather(os.environ.get(SITE_VARIABLE, ""))
+        all_rows = pa.ipc.open_stream(packed.value).read_all()
+        own_rows = all_rows.filter(pa.array(assign(all_rows, sites) == context.partitionId()))
+        yield from stage(iter(own_rows.combine_chunks().to_batches()))
 
     try:
-        return spark.range(0, tasks, 1, tasks).mapInArrow(work, fields, barrier=True).toArrow()
+        return spark.range(0, tasks, 1, tasks).mapInArrow(run_task, fields, barrier=True).toArrow()
     finally:
-        sent.unpersist()
+        packed.unpersist()
 
 
 def crawl_near(
     spark: SparkSession,
     feeds: Sequence[DueFeed],
     known: Mapping[int, str],
-    manners: Manners,
+    options: CrawlOptions,
     crawlers: int,
     latencies: Latencies | None,
-) -> list[Outcome]:
-    """As `crawl_round`, but every feed is visited from a site near it."""
-    rows = pa.table(
-        {
-            "host": pa.array([host_of(one.url) for one in feeds], pa.string()),
-            "feed": pa.array([one.id for one in feeds], pa.int64()),
-            "url": pa.array([one.url for one in feeds], pa.string()),
-            "visit": pa.array([one.visit for one in feeds], pa.string()),
-            "known": pa.array([known.get(one.id, "[]") for one in feeds], pa.string()),
-        }
-    )
-    told = at_sites(spark, rows, crawlers, near_hosts("host", latencies), visiting(manners), "outcome string")
-    return [outcome_of(text) for text in told["outcome"].to_pylist()]
+) -> list[VisitOutcome]:
+    """Visit feeds like `crawl_round`, but each from a near site."""
+    hosts = pa.array([host_of(feed.url) for feed in feeds], pa.string())
+    rows = pa.table({"host": hosts, **feed_columns(feeds, known)})
+    assign = by_host_latency("host", latencies)
+    outcomes = map_rows_near(spark, rows, crawlers, assign, visit_stage(options), OUTCOME_SCHEMA)
+    return [parse_outcome(text) for text in outcomes["outcome"].to_pylist()]
 
 
-def _packed(rows: pa.Table) -> bytes:
+def _serialize(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)

@@ -1,6 +1,6 @@
-"""Files of posts as a DataFrame: only the columns that count, ids exactly as written, unreadable lines kept aside.
+"""Read files of posts: only the known columns, ids exactly as written, unreadable lines in `_corrupt_record`.
 
-Spark is never left to guess a schema: its guesses turn ``007`` into 7, and one line with a key twice ends them.
+Spark never infers a schema here: inference turns ``007`` into 7, and fails if one line has a key twice.
 """
 
 from __future__ import annotations
@@ -19,113 +19,113 @@ from pyspark.sql import types as T
 
 from tidings.errors import InputError
 from tidings.ingest.post_files import PostFiles
-from tidings.schemas import CORRUPT, POST_FIELDS
+from tidings.schemas import CORRUPT_RECORD, POST_FIELDS
 
-SETTINGS = {
-    "spark.sql.caseSensitive": "true",  # else `Text` beside `text` is an error
-    "spark.sql.legacy.parquet.nanosAsLong": "true",  # else Spark refuses what pandas writes for times
-    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # a folder `id=007` stays 007
+READER_SETTINGS = {
+    "spark.sql.caseSensitive": "true",  # otherwise a file with `Text` and `text` is an error
+    "spark.sql.legacy.parquet.nanosAsLong": "true",  # otherwise Spark rejects the timestamps that pandas writes
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # a directory `id=007` stays 007
 }
-_SNIFFED_LINES = 1000
+_SAMPLED_LINES = 1000
 _GLOB = re.compile(r"([\\{}\[\]*?])")
 _DECIMAL = re.compile(r"DECIMAL\((\d+),0\)")
 _LONG_DIGITS = 18
 
 
 def read_posts(spark: SparkSession, posts: PostFiles) -> DataFrame:
-    """The posts of the files, lazily; rows that cannot be read have their line in `_corrupt_record`."""
+    """Return the posts of the files, lazily. Unreadable rows have their line in `_corrupt_record`."""
     read = {"parquet": _read_parquet, "json": _read_json, "csv": _read_csv}[posts.format]
-    found = read(spark, posts)
-    _check_types(found)
-    return found
+    frame = read(spark, posts)
+    _check_types(frame)
+    return frame
 
 
 def _read_parquet(spark: SparkSession, posts: PostFiles) -> DataFrame:
     reader = _reader(spark, posts).option("mergeSchema", str(len(posts.files) > 1))
-    found = reader.parquet(*_paths(posts.files))
-    return found.select(*(name for name in POST_FIELDS if name in found.columns))
+    frame = reader.parquet(*_paths(posts.files))
+    return frame.select(*(name for name in POST_FIELDS if name in frame.columns))
 
 
 def _read_csv(spark: SparkSession, posts: PostFiles) -> DataFrame:
-    """All columns are strings. Files with the same header are read together, whatever the others look like."""
+    """Read files with the same header together. All columns are strings."""
     groups: dict[tuple[str, ...], list[Path]] = {}
     for file, header in zip(posts.files, posts.headers, strict=True):
         groups.setdefault(header, []).append(file)
     parts = [_read_csv_group(_reader(spark, posts), header, files) for header, files in groups.items()]
-    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+    return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
 
 
 def _read_csv_group(reader: DataFrameReader, header: tuple[str, ...], files: list[Path]) -> DataFrame:
     schema = csv_schema(header)
     options = {"header": "true", "multiLine": "true", "escape": '"', "columnPruning": "false", "encoding": "UTF-8"}
-    found = reader.schema(schema).options(**options).csv(_paths(files))
-    return found.select(*(name for name in found.columns if name in POST_FIELDS), CORRUPT)
+    frame = reader.schema(schema).options(**options).csv(_paths(files))
+    return frame.select(*(name for name in frame.columns if name in POST_FIELDS), CORRUPT_RECORD)
 
 
 def csv_schema(header: Sequence[str]) -> T.StructType:
-    """All columns are strings; those that do not count may be named twice or not at all, so they get names of ours."""
+    """Return a schema of strings. Unknown columns get generated names, because theirs may be empty or repeated."""
     names = [name if name in POST_FIELDS else f"_column_{at}" for at, name in enumerate(header)]
-    return T.StructType([T.StructField(name, T.StringType()) for name in [*names, CORRUPT]])
+    return T.StructType([T.StructField(name, T.StringType()) for name in [*names, CORRUPT_RECORD]])
 
 
 def _read_json(spark: SparkSession, posts: PostFiles) -> DataFrame:
-    """One pass tells which fields occur and what the ids are; then all but the id is read as a string."""
-    kinds = _json_kinds(spark, posts)
-    schema = T.StructType([T.StructField(name, kind) for name, kind in kinds.items()])
-    found = _reader(spark, posts).schema(schema.add(CORRUPT, T.StringType())).json(_paths(posts.files))
-    return tags_of_json(found) if "tags" in kinds else found
+    """Find the fields and the type of the ids in one pass; then read all fields but the id as strings."""
+    types = _json_types(spark, posts)
+    schema = T.StructType([T.StructField(name, kind) for name, kind in types.items()])
+    frame = _reader(spark, posts).schema(schema.add(CORRUPT_RECORD, T.StringType())).json(_paths(posts.files))
+    return parse_json_tags(frame) if "tags" in types else frame
 
 
-def tags_of_json(posts: DataFrame) -> DataFrame:
-    """Posts whose `tags` were read as a string of JSON, with a list of tags instead."""
+def parse_json_tags(posts: DataFrame) -> DataFrame:
+    """Convert `tags` from a JSON string to a list of strings."""
     return posts.withColumn("tags", _tags())
 
 
-def _json_kinds(spark: SparkSession, posts: PostFiles) -> dict[str, T.DataType]:
-    kinds = ", ".join(f"{name} {'variant' if name in ('id', 'text') else 'string'}" for name in POST_FIELDS)
-    rows = _reader(spark, posts).schema(f"{kinds}, {CORRUPT} string").json(_paths(posts.files))
-    counts = {name: F.count(name) for name in (*POST_FIELDS, CORRUPT)}
-    kinds_of = {name: F.schema_of_variant_agg(name) for name in ("id", "text")}
+def _json_types(spark: SparkSession, posts: PostFiles) -> dict[str, T.DataType]:
+    fields = ", ".join(f"{name} {'variant' if name in ('id', 'text') else 'string'}" for name in POST_FIELDS)
+    rows = _reader(spark, posts).schema(f"{fields}, {CORRUPT_RECORD} string").json(_paths(posts.files))
+    counts = {name: F.count(name) for name in (*POST_FIELDS, CORRUPT_RECORD)}
+    types = {name: F.schema_of_variant_agg(name) for name in ("id", "text")}
     seen = rows.agg(
         F.count(F.lit(1)).alias("rows"),
         *(column.alias(name) for name, column in counts.items()),
-        *(column.alias(f"kind of {name}") for name, column in kinds_of.items()),
+        *(column.alias(f"type of {name}") for name, column in types.items()),
     ).collect()[0]
-    if seen["rows"] and seen[CORRUPT] == seen["rows"]:
+    if seen["rows"] and seen[CORRUPT_RECORD] == seen["rows"]:
         raise InputError(f"{posts.files[0]}: none of the {seen['rows']:,} lines is a JSON object.")
     present = [name for name in POST_FIELDS if seen[name] or (name in ("lat", "lon") and seen["lat"] + seen["lon"])]
-    if not set(posts.needs) & set(present):
-        _check_has_any(posts, seen["rows"] - seen[CORRUPT])
+    if not set(posts.any_of_columns) & set(present):
+        _check_required_field(posts, seen["rows"] - seen[CORRUPT_RECORD])
         present.append("text")
-    if seen["kind of text"].startswith(("OBJECT", "ARRAY")):
-        raise InputError(f"{posts.files[0]}: the field `text` holds JSON objects or lists, not text.")
-    return {name: _id_kind(seen["kind of id"]) if name == "id" else T.StringType() for name in present}
+    if seen["type of text"].startswith(("OBJECT", "ARRAY")):
+        raise InputError(f"{posts.files[0]}: the field `text` contains JSON objects or lists. It must contain strings.")
+    return {name: _id_type(seen["type of id"]) if name == "id" else T.StringType() for name in present}
 
 
-def _id_kind(kind: str) -> T.DataType:
-    """Integers stay integers while a column can hold them exactly; everything else is kept as it was written."""
+def _id_type(kind: str) -> T.DataType:
+    """Return an integer type if it holds all ids exactly, otherwise string: the ids as written."""
     if kind == "BIGINT":
         return T.LongType()
     decimal = _DECIMAL.fullmatch(kind)
-    if decimal and int(decimal[1]) > _LONG_DIGITS:  # a narrower one was written with a point, as in 6.0
+    if decimal and int(decimal[1]) > _LONG_DIGITS:  # narrower decimals were written with a point, as in 6.0
         return T.DecimalType(int(decimal[1]), 0)
     return T.StringType()
 
 
-def _check_has_any(posts: PostFiles, good_rows: int) -> None:
-    """No post has a text: is there such a field at all?"""
+def _check_required_field(posts: PostFiles, good_rows: int) -> None:
+    """Raise InputError if no post has one of the required fields, not even with an empty value."""
     names = {name for file in posts.files for name in _fields(file)} if good_rows else {"text"}
-    if not set(posts.needs) & names:
+    if not set(posts.any_of_columns) & names:
         shown = ", ".join(sorted(map(repr, names))[:20]) or "none"
-        wanted = " or ".join(f"`{name}`" for name in posts.needs)
+        wanted = " or ".join(f"`{name}`" for name in posts.any_of_columns)
         raise InputError(f"Posts need a field {wanted}; the fields found are: {shown}.")
 
 
 def _fields(file: Path) -> set[str]:
-    """The names that occur in the first lines of the file."""
+    """Return the field names in the first lines of the file."""
     names: set[str] = set()
     with gzip.open(file, "rb") if file.suffix.lower() == ".gz" else file.open("rb") as lines:
-        for _, line in zip(range(_SNIFFED_LINES), lines, strict=False):
+        for _, line in zip(range(_SAMPLED_LINES), lines, strict=False):
             try:
                 names.update(json.loads(line))
             except (ValueError, TypeError, RecursionError):
@@ -134,7 +134,7 @@ def _fields(file: Path) -> set[str]:
 
 
 def _tags() -> Column:
-    """A list of tags, whether they were given as a list or as one text with spaces or commas."""
+    """Return a list of tags from a JSON list or from one text separated by spaces or commas."""
     tags = F.trim("tags")
     listed = F.from_json(tags, T.ArrayType(T.StringType()))
     return F.when(tags.startswith("["), listed).otherwise(F.split(tags, r"[\s,;]+"))
@@ -145,21 +145,20 @@ def _check_types(posts: DataFrame) -> None:
         if name in posts.columns:
             kind = posts.schema[name].dataType
             if not isinstance(kind, (allowed, T.StringType, T.NullType)):
-                raise InputError(f"The column `{name}` of the posts holds {kind.simpleString()}, which it cannot be.")
+                raise InputError(f"Posts: the column `{name}` has type {kind.simpleString()}, which is not supported.")
 
 
 def _reader(spark: SparkSession, posts: PostFiles) -> DataFrameReader:
-    reader = spark.read.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", CORRUPT)
+    reader = spark.read.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", CORRUPT_RECORD)
     if posts.base is not None and any("=" in part for file in posts.files for part in file.parts):
         reader = reader.option("basePath", os.path.abspath(posts.base))
     return reader
 
 
 def _paths(files: Iterable[Path]) -> list[str]:
-    """Absolute, and with nothing in them that Spark would take for a pattern."""
-    return [as_written(file) for file in files]
+    return [escape_path(file) for file in files]
 
 
-def as_written(path: Path) -> str:
-    """The path as Spark finds it and nothing else."""
+def escape_path(path: Path) -> str:
+    """Return the absolute path with Spark's glob characters escaped."""
     return _GLOB.sub(r"\\\1", os.path.abspath(path))

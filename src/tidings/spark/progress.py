@@ -1,28 +1,36 @@
-"""How far Spark is with what it is doing right now."""
+"""Progress of batch jobs: phases that commands display, and the tasks that Spark has finished."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)
-class Tasks:
-    """The tasks of the stages that are running."""
+class TaskProgress:
+    """Tasks of the running stages."""
 
     done: int
     total: int
 
 
-def running_tasks(spark: SparkSession) -> Tasks | None:
-    """None when Spark has nothing to do, or is no longer there to be asked."""
+class ProgressCallback(Protocol):
+    """Called at the start of a phase; `tasks` reports the Spark tasks of that phase, if it has any."""
+
+    def __call__(self, phase: str, tasks: Callable[[], TaskProgress | None] | None = None, /) -> None: ...
+
+
+def task_progress(spark: SparkSession) -> TaskProgress | None:
+    """Return the tasks of the running stages, or None if nothing runs or the session is stopping."""
     try:
         tracker = spark.sparkContext.statusTracker()
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    except Exception:  # it is stopping: whatever it answers is of no interest any more
+    except Exception:  # the session is stopping
         return None
-    found = [stage for stage in stages if stage is not None]
-    if not found:
+    running = [stage for stage in stages if stage is not None]
+    if not running:
         return None
-    return Tasks(sum(stage.numCompletedTasks for stage in found), sum(stage.numTasks for stage in found))
+    return TaskProgress(sum(stage.numCompletedTasks for stage in running), sum(stage.numTasks for stage in running))

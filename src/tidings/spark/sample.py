@@ -1,4 +1,4 @@
-"""Some posts, as texts and positions: what plans are learned from."""
+"""Sample posts, as texts and positions, to learn partition plans from."""
 
 from __future__ import annotations
 
@@ -6,47 +6,45 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from tidings.balance.spatial_fit import Located
+from tidings.balance.spatial_fit import PostSample
 from tidings.errors import InputError
-from tidings.spark import post_columns as receive
-from tidings.text.searchable import positions, searchable
+from tidings.spark import post_columns
+from tidings.text.searchable import join_searchable, read_positions
 
-_SEARCHED = ("text", "title", "tags", "lat", "lon")
-_MORE = 1.05  # a random sample of a given share is sometimes a bit too small
-
-
-def first_posts(posts: DataFrame, count: int) -> Located:
-    """What would be searched of the first `count` posts, and longitude and latitude of each, NaN where it has none.
-
-    Those that are not fit to be matched are left out.
-    """
-    refuse_streaming(posts)
-    return _located(_searched(posts).limit(count))
+_SAMPLED_COLUMNS = ("text", "title", "tags", "lat", "lon")
+_OVERSAMPLING = 1.05  # a random sample is sometimes smaller than the fraction requested
 
 
-def random_posts(posts: DataFrame, count: int, seed: int) -> Located:
-    """The same of `count` posts drawn at random; of all of them if there are no more."""
-    fit = _searched(posts)
-    total = fit.count()
-    return _located(fit if total <= count else fit.sample(min(1.0, _MORE * count / total), seed).limit(count))
+def sample_first_posts(posts: DataFrame, count: int) -> PostSample:
+    """Return texts and positions (longitude, latitude; NaN if missing) of the first `count` accepted posts."""
+    _require_batch(posts)
+    return _collect(_select_sampled(posts).limit(count))
 
 
-def refuse_streaming(posts: DataFrame) -> None:
-    """InputError for posts that cannot be sampled."""
+def sample_random_posts(posts: DataFrame, count: int, seed: int) -> PostSample:
+    """Return texts and positions of `count` accepted posts drawn at random, or of all if there are fewer."""
+    accepted = _select_sampled(posts)
+    total = accepted.count()
+    return _collect(
+        accepted if total <= count else accepted.sample(min(1.0, _OVERSAMPLING * count / total), seed).limit(count)
+    )
+
+
+def _require_batch(posts: DataFrame) -> None:
     if posts.isStreaming:
         raise InputError(
-            "A stream cannot be looked at before it runs: learn a plan from a file of posts with `tidings plan learn`, "
-            "and give that file as the partitioner."
+            "partitioner: a stream cannot be sampled before it runs. Learn a plan from files of posts with "
+            "`tidings plan learn` and pass the plan file as the partitioner."
         )
 
 
-def _searched(posts: DataFrame) -> DataFrame:
-    usable = receive.accepted(posts)
-    return usable.select(*(name for name in _SEARCHED if name in usable.columns))
+def _select_sampled(posts: DataFrame) -> DataFrame:
+    accepted = post_columns.select_accepted(posts)
+    return accepted.select(*(name for name in _SAMPLED_COLUMNS if name in accepted.columns))
 
 
-def _located(posts: DataFrame) -> Located:
-    found = posts.toArrow().to_batches()
-    texts = pa.chunked_array([searchable(batch) for batch in found], pa.string())
-    where = [positions(batch) for batch in found]
-    return texts.cast(pa.large_string()).combine_chunks(), np.concatenate([np.zeros((0, 2)), *where])
+def _collect(posts: DataFrame) -> PostSample:
+    batches = posts.toArrow().to_batches()
+    texts = pa.chunked_array([join_searchable(batch) for batch in batches], pa.string())
+    positions = [read_positions(batch) for batch in batches]
+    return texts.cast(pa.large_string()).combine_chunks(), np.concatenate([np.zeros((0, 2)), *positions])

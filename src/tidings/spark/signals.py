@@ -1,4 +1,4 @@
-"""Ending a session of ours, also in the middle of a call: nothing keeps writing after a command has ended."""
+"""Stop sessions and jobs on signals, even in the middle of a call, so that nothing is written afterwards."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
 _STOP_SECONDS = 30.0
-_LOOK_SECONDS = 0.1
-_SAME_MOMENT_SECONDS = 1.0
-_GROUP = "tidings until stopped"
+_POLL_SECONDS = 0.1
+_SIGNAL_DELAY_SECONDS = 1.0
+_JOB_GROUP = "tidings until stopped"
 JVM_GONE = (Py4JNetworkError, ConnectionError)
 
 
 @contextmanager
-def stopped_afterwards(spark: SparkSession) -> Iterator[None]:
-    """Interrupts arrive as KeyboardInterrupt only; then the session is stopped, undisturbed by further ones.
+def owned_session(spark: SparkSession) -> Iterator[None]:
+    """Turn SIGINT into KeyboardInterrupt, and stop the session at the end; further interrupts are ignored.
 
-    For a program that owns its session and its main thread, as the commands do.
+    For programs that own their session and their main thread, such as the commands.
     """
-    # Spark's own handler calls the JVM from within the call that is interrupted, which ends in a page of traceback.
+    # Spark's handler calls the JVM from within the interrupted call, which prints a long traceback.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # So does the server of its accumulators when the JVM goes first; who waits for the JVM tells what is to be told.
+    # The accumulator server prints one too if the JVM dies first. The caller waiting for the JVM reports the error.
     server = spark.sparkContext._accumulatorServer
     if server is not None:
         server.handle_error = lambda request, client_address: None  # type: ignore[method-assign]
@@ -34,75 +34,75 @@ def stopped_afterwards(spark: SparkSession) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        _stop(spark)
+        _stop_session(spark)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager
-def set_by_signals(stop: threading.Event) -> Iterator[None]:
-    """SIGINT and SIGTERM ask to stop; the second SIGINT ends at once."""
+def set_event_on_signal(stop: threading.Event) -> Iterator[None]:
+    """Set the event on SIGINT and SIGTERM; raise KeyboardInterrupt on a second SIGINT."""
 
-    def asked(number: int, frame: FrameType | None) -> None:
+    def request_stop(number: int, frame: FrameType | None) -> None:
         if stop.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
         stop.set()
 
-    with _signals_to(asked):
+    with _signal_handler(request_stop):
         yield
 
 
 @contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """SIGINT and SIGTERM end the program at once, and well: nothing has begun that would have to be finished."""
+def exit_on_signal() -> Iterator[None]:
+    """Exit with code 0 on SIGINT and SIGTERM: nothing has started that must be finished."""
 
-    def end(number: int, frame: FrameType | None) -> None:
+    def exit_program(number: int, frame: FrameType | None) -> None:
         raise SystemExit(0)
 
-    with _signals_to(end):
+    with _signal_handler(exit_program):
         yield
 
 
 @contextmanager
-def _signals_to(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """SIGINT and SIGTERM go to a handler, and afterwards to whom they went before."""
-    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+def _signal_handler(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Install a handler for SIGINT and SIGTERM; restore the previous ones at the end."""
+    previous = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for number, earlier in before.items():
-            signal.signal(number, earlier)
+        for number, old_handler in previous.items():
+            signal.signal(number, old_handler)
 
 
 @contextmanager
-def forgiven_when(stop: threading.Event, *kinds: type[Exception]) -> Iterator[None]:
-    """Errors of these kinds are none once all were asked to stop: a SIGTERM to the whole group takes the JVM along.
+def ignore_errors_once_stopping(stop: threading.Event, *kinds: type[Exception]) -> Iterator[None]:
+    """Ignore these errors during shutdown: SIGTERM to the process group also kills the JVM.
 
-    What was going on is given up, as if the machine had gone: the next start begins it again.
+    The work in progress is lost, as after a crash; the next start repeats it.
     """
     try:
         yield
     except kinds:
-        if not stop.wait(_SAME_MOMENT_SECONDS):  # the JVM may have heard of it before us
+        if not stop.wait(_SIGNAL_DELAY_SECONDS):  # the JVM may receive the signal first
             raise
 
 
-def handlers() -> Callable[[], None]:
-    """What puts the handlers of signals back as they are now: starting Spark sets its own."""
-    asked = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+def save_handlers() -> Callable[[], None]:
+    """Return a function that restores the current signal handlers: starting Spark replaces them."""
+    saved = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    def put_back() -> None:
-        for number, handler in asked.items():
+    def restore() -> None:
+        for number, handler in saved.items():
             signal.signal(number, handler)
 
-    return put_back
+    return restore
 
 
 @contextmanager
-def cancelled_when(stop: threading.Event, spark: SparkSession) -> Iterator[None]:
-    """Once `stop` is set, the Spark jobs begun in this block are cancelled, and the block is left without an error."""
-    left = threading.Event()
-    spark.sparkContext.setJobGroup(_GROUP, "tidings", interruptOnCancel=True)
-    thread = threading.Thread(target=_cancel, args=(stop, left, spark), daemon=True, name="tidings-cancel")
+def cancel_jobs_on(stop: threading.Event, spark: SparkSession) -> Iterator[None]:
+    """Cancel the Spark jobs of this block once `stop` is set, and leave the block without an error."""
+    done = threading.Event()
+    spark.sparkContext.setJobGroup(_JOB_GROUP, "tidings", interruptOnCancel=True)
+    thread = threading.Thread(target=_cancel_jobs, args=(stop, done, spark), daemon=True, name="tidings-cancel")
     thread.start()
     try:
         yield
@@ -110,24 +110,24 @@ def cancelled_when(stop: threading.Event, spark: SparkSession) -> Iterator[None]
         if not stop.is_set():
             raise
     finally:
-        left.set()
+        done.set()
         thread.join()
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
 
 
-def _cancel(stop: threading.Event, left: threading.Event, spark: SparkSession) -> None:
-    while not left.wait(_LOOK_SECONDS):
-        if stop.is_set():  # again and again: one job may follow the other
-            spark.sparkContext.cancelJobGroup(_GROUP)
+def _cancel_jobs(stop: threading.Event, done: threading.Event, spark: SparkSession) -> None:
+    while not done.wait(_POLL_SECONDS):
+        if stop.is_set():  # repeatedly: another job may follow
+            spark.sparkContext.cancelJobGroup(_JOB_GROUP)
 
 
-def _stop(spark: SparkSession) -> None:
-    """In a thread of its own: an interrupted call leaves this thread's connection to the JVM unusable."""
+def _stop_session(spark: SparkSession) -> None:
+    """Stop the session in another thread: an interrupted call leaves the connection of this one unusable."""
 
     def stop() -> None:
         with suppress(Exception):  # the JVM may be gone already
             spark.stop()
 
-    stopping = threading.Thread(target=stop, daemon=True, name="tidings-stop")
-    stopping.start()
-    stopping.join(_STOP_SECONDS)
+    stopper = threading.Thread(target=stop, daemon=True, name="tidings-stop")
+    stopper.start()
+    stopper.join(_STOP_SECONDS)

@@ -1,4 +1,4 @@
-"""What a Python worker keeps between batches: the opened index, the lexicon, the buffers of its matchers."""
+"""State that a Python worker keeps between batches: the open index, its token cache and its matchers."""
 
 from __future__ import annotations
 
@@ -16,55 +16,55 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark import SparkFiles
 
-from tidings.index.local_cache import Cache
-from tidings.index.reader import Index, LiveSegment
-from tidings.index.token_cache_file import Warmth
-from tidings.ingest.validation import unfit
+from tidings.index.local_cache import IndexCache
+from tidings.index.reader import Index, SegmentView
+from tidings.index.token_cache_file import TokenCacheFile
+from tidings.ingest.validation import invalid_rows
 from tidings.matching.load import MatcherLoad
-from tidings.matching.segment_matcher import FlatMatcher, Hits
+from tidings.matching.segment_matcher import Hits, SegmentMatcher
 from tidings.routing.router import Router
-from tidings.routing.spatial_router import AreaRouter, open_router
-from tidings.text.analyzer import Received, Receiver
-from tidings.text.searchable import positions, searchable
+from tidings.routing.spatial_router import SpatialRouter, open_router
+from tidings.text.analyzer import AnalyzedBatch, Analyzer
+from tidings.text.searchable import join_searchable, read_positions
 
 
 @dataclass(frozen=True, slots=True)
 class IndexRef:
-    """How a worker finds an index version: small enough to travel with every task."""
+    """Where a worker finds an index version. Small, because it is sent with every task."""
 
     folder: str
     version: int
-    shipped: bool = False  # whether the folder is a name among Spark's files instead of a path
-    cached: bool = False  # whether the folder is shared by machines, so that each keeps copies
-    packed: bytes = field(default=b"", repr=False)  # all of it as a ZIP archive, where no file can be sent
+    shipped: bool = False  # the folder is the name of a Spark file, not a path
+    cached: bool = False  # the folder is shared by machines; each machine copies it to its local cache
+    packed: bytes = field(default=b"", repr=False)  # the index as a ZIP archive, for sessions that cannot send files
 
     def path(self) -> Path:
         return Path(SparkFiles.get(self.folder) if self.shipped else self.folder)
 
     def open(self) -> tuple[Index, Path]:
-        """The index, and the folder for what its receivers met. A machine that can keep no copies does without."""
+        """Open the index; return it and the folder of its token cache. If copying fails, read the shared folder."""
         if self.packed:
-            return _unpacked(self.packed, self.version)
+            return _open_archive(self.packed, self.version)
         if self.cached:
             with suppress(OSError):
-                kept = Cache().open(self.path(), self.version)
-                return kept.index, kept.notes
+                cached = IndexCache().open(self.path(), self.version)
+                return cached.index, cached.notes
         return Index.open(self.path(), self.version), self.path()
 
 
-def _unpacked(archive: bytes, version: int) -> tuple[Index, Path]:
+def _open_archive(archive: bytes, version: int) -> tuple[Index, Path]:
     with tempfile.TemporaryDirectory(prefix="tidings-index-") as folder, ZipFile(io.BytesIO(archive)) as files:
         files.extractall(folder)
-        kept = Cache().open(Path(folder), version)
-    return kept.index, kept.notes
+        cached = IndexCache().open(Path(folder), version)
+    return cached.index, cached.notes
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Hits of one segment, with the subscriptions' own ids."""
+class SegmentHits:
+    """The hits of one segment, with the ids that users gave to the subscriptions."""
 
     hits: Hits
-    live: LiveSegment
+    view: SegmentView
 
     @property
     def posts(self) -> pa.Array:
@@ -72,63 +72,65 @@ class Found:
 
     @property
     def ids(self) -> pa.Array:
-        return self.live.segment.ids.take(pa.array(self.hits.subscriptions))
+        return self.view.segment.ids.take(pa.array(self.hits.subscriptions))
 
     @property
     def shared(self) -> pa.Array:
-        """Which hits other matchers may have found too."""
-        return pa.array(self.live.shared[self.hits.subscriptions].astype(bool))
+        """Whether other matchers may report the same hit, per hit."""
+        return pa.array(self.view.shared[self.hits.subscriptions].astype(bool))
 
 
-class OpenIndex:
-    """An index version in use. Everything is made when first needed: a router needs no matcher and vice versa."""
+class LoadedIndex:
+    """An open index version. Router, analyzer and matchers are created on first use: no task needs all."""
 
     def __init__(self, ref: IndexRef) -> None:
-        self.index, notes = ref.open()
-        self._warmth = _warmth(notes)
-        self._matchers: dict[int, list[tuple[LiveSegment, FlatMatcher]]] = {}
-        self.noted: dict[int, MatcherLoad] = {}  # what was matched; who wants to know clears it before
+        self.index, cache_folder = ref.open()
+        self._token_cache = _open_token_cache(cache_folder)
+        self._matchers: dict[int, list[tuple[SegmentView, SegmentMatcher]]] = {}
+        self.loads: dict[int, MatcherLoad] = {}  # since the last `clear`, by shard
 
     @cached_property
-    def receiver(self) -> Receiver:
-        return self.index.receiver(self._warmth.remembered)
+    def analyzer(self) -> Analyzer:
+        return self.index.receiver(self._token_cache.remembered)
 
     @cached_property
-    def router(self) -> Router | AreaRouter:
+    def router(self) -> Router | SpatialRouter:
         return open_router(self.index)
 
-    def receive(self, batch: pa.RecordBatch) -> tuple[Received, NDArray[np.float64]]:
-        """The terms and positions of posts; one that is unfit (`refused`) has neither, so that nothing matches it."""
-        where = positions(batch)
-        received = self.receiver.receive(searchable(batch))
-        bad = np.union1d(unfit(batch, where), received.refused)
-        received.bounds[bad] = 0
-        where[bad] = np.nan
-        return replace(received, refused=bad), where
+    def analyze(self, batch: pa.RecordBatch) -> tuple[AnalyzedBatch, NDArray[np.float64]]:
+        """Return the terms and positions of posts. Rejected posts get neither, so that nothing matches them."""
+        positions = read_positions(batch)
+        analyzed = self.analyzer.analyze(join_searchable(batch))
+        rejected = np.union1d(invalid_rows(batch, positions), analyzed.rejected)
+        analyzed.bounds[rejected] = 0
+        positions[rejected] = np.nan
+        return replace(analyzed, rejected=rejected), positions
 
-    def keep_warm(self) -> None:
-        """Leave what was met to workers that start later; called when a task has read all its posts."""
-        self._warmth.save()
+    def save_token_cache(self) -> None:
+        """Save the token cache for workers that start later. Tasks call this after their last post."""
+        self._token_cache.save()
 
-    def match(self, shard: int, received: Received, where: NDArray[np.float64]) -> list[Found]:
-        """What a shard finds, segment by segment; a live subscription is in one segment of a shard only."""
+    def match(self, shard: int, analyzed: AnalyzedBatch, positions: NDArray[np.float64]) -> list[SegmentHits]:
+        """Match posts with a shard; return the hits per segment. A subscription is live in one segment of a shard."""
         start = time.thread_time()
-        found = [Found(matcher.match(received, where), live) for live, matcher in self._shard(shard)]
-        matches = sum(len(one.hits) for one in found)
-        load = MatcherLoad(shard, len(received), matches, time.thread_time() - start)
-        self.noted[shard] = self.noted[shard] + load if shard in self.noted else load
-        return found
+        hits = [SegmentHits(matcher.match(analyzed, positions), view) for view, matcher in self._matchers_of(shard)]
+        matches = sum(len(segment.hits) for segment in hits)
+        load = MatcherLoad(shard, len(analyzed), matches, time.thread_time() - start)
+        self.loads[shard] = self.loads[shard] + load if shard in self.loads else load
+        return hits
 
-    def _shard(self, shard: int) -> list[tuple[LiveSegment, FlatMatcher]]:
+    def _matchers_of(self, shard: int) -> list[tuple[SegmentView, SegmentMatcher]]:
         if shard not in self._matchers:
             terms = self.index.manifest.terms
-            self._matchers[shard] = [(s, FlatMatcher(s.segment, terms, s.removed)) for s in self.index.shard(shard)]
+            self._matchers[shard] = [
+                (view, SegmentMatcher(view.segment, terms, view.removed)) for view in self.index.shard(shard)
+            ]
         return self._matchers[shard]
 
 
-_warmth = lru_cache(maxsize=2)(Warmth)
+_open_token_cache = lru_cache(maxsize=2)(TokenCacheFile)
 
 
 @lru_cache(maxsize=2)  # the version in use and the one before it
-def open_index(ref: IndexRef) -> OpenIndex:
-    return OpenIndex(ref)
+def open_index(ref: IndexRef) -> LoadedIndex:
+    return LoadedIndex(ref)
