@@ -1,4 +1,4 @@
-"""Merge: a subscription with conjunctions on several matchers may be found by each; it is reported once a post."""
+"""Remove duplicate matches: several matchers may find a subscription whose conjunctions are on several shards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 
 def hits_schema(subscription_type: pa.DataType, post_type: pa.DataType) -> pa.Schema:
-    """Hits of one matcher on one batch; `shared` marks those another matcher may have found as well."""
+    """Return the schema of the hits of one matcher; `shared` marks those that other matchers may find as well."""
     return pa.schema(
         [
             ("post", pa.uint32()),
@@ -22,33 +22,33 @@ def hits_schema(subscription_type: pa.DataType, post_type: pa.DataType) -> pa.Sc
 
 
 @dataclass
-class Merger:
-    """Takes the hits of batches as matchers send them, in any order; gives every match once.
+class MatchDeduplicator:
+    """Takes the hits of matchers in any order and returns every match once.
 
-    Hits that only one matcher can find pass at once. The others of a batch wait until all its matchers have answered.
+    Hits that only one matcher can find pass immediately. Shared ones wait until all matchers of the batch have replied.
     """
 
-    _waiting: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
-    _answers: dict[int, int] = field(default_factory=dict)
+    _pending: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
+    _replies: dict[int, int] = field(default_factory=dict)
 
-    def take(self, batch: int, matchers: int, hits: pa.RecordBatch) -> Iterator[pa.Table]:
-        """Add the answer of one of the matchers that got this batch; yields matches that are certain now."""
+    def add(self, batch: int, matchers: int, hits: pa.RecordBatch) -> Iterator[pa.Table]:
+        """Add the hits of one of the matchers that got this batch; yield the matches that are final."""
         yield pa.Table.from_batches([hits.filter(pc.invert(hits.column("shared")))])
-        self._waiting.setdefault(batch, []).append(hits.filter(hits.column("shared")))
-        self._answers[batch] = self._answers.get(batch, 0) + 1
-        if self._answers[batch] == matchers:
+        self._pending.setdefault(batch, []).append(hits.filter(hits.column("shared")))
+        self._replies[batch] = self._replies.get(batch, 0) + 1
+        if self._replies[batch] == matchers:
             yield from self._finish(batch)
 
-    def rest(self) -> Iterator[pa.Table]:
-        """What still waits when no more answers come."""
-        for batch in list(self._waiting):
+    def flush(self) -> Iterator[pa.Table]:
+        """Yield the waiting matches when no more hits will come."""
+        for batch in list(self._pending):
             yield from self._finish(batch)
 
     def _finish(self, batch: int) -> Iterator[pa.Table]:
-        hits = pa.Table.from_batches(self._waiting.pop(batch))
-        del self._answers[batch]
+        hits = pa.Table.from_batches(self._pending.pop(batch))
+        del self._replies[batch]
         if len(hits):
-            # A post is its place in the batch, so two posts of one id stay two posts.
-            first = hits.append_column("place", pa.array(range(len(hits))))
-            places = first.group_by(["post", "subscription_id"]).aggregate([("place", "min")]).column("place_min")
-            yield hits.take(places)
+            # Posts are identified by their row in the batch, so two posts with the same id stay two posts.
+            numbered = hits.append_column("row", pa.array(range(len(hits))))
+            rows = numbered.group_by(["post", "subscription_id"]).aggregate([("row", "min")]).column("row_min")
+            yield hits.take(rows)

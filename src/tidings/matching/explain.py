@@ -1,4 +1,4 @@
-"""How a query was understood, and why a text does or does not match it, word by word."""
+"""Explain how a query is parsed, and why a text matches it or not, literal by literal."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 from tidings.config import QUERY_LIMITS
 from tidings.matching.brute_force import literal_holds
-from tidings.query.ast import leaves
-from tidings.query.dnf import Circle, Conjunction, Has, Literal, Phrase, Place, Polygons, Region
-from tidings.query.parse import parse, read
-from tidings.query.to_dnf import cost
-from tidings.text.reference_analyzer import CleanText, Token, clean, decode_entities, is_stop, tokens
+from tidings.query.ast import iter_literals
+from tidings.query.dnf import Circle, Conjunction, Has, Literal, Phrase, Polygons, Rectangle, Region
+from tidings.query.parse import parse, parse_tree
+from tidings.query.to_dnf import dnf_size
+from tidings.text.reference_analyzer import AnalyzedText, Token, analyze, decode_entities, is_stop, tokenize
 
-ITS_REGION = "its region"
-Rarity = Callable[[str], float]  # the greater, the rarer the term
+REGION_ANCHOR = "its region"
+Rarity = Callable[[str], float]  # larger for rarer terms
 
 
 @dataclass(frozen=True, slots=True)
 class LiteralExplanation:
-    """One literal; with a text, whether it is satisfied and by which piece (places are in the decoded text)."""
+    """One literal; with a text, whether it is satisfied and by which part (offsets in the decoded text)."""
 
     literal: str
     is_forbidden: bool
@@ -32,17 +32,17 @@ class LiteralExplanation:
 
 @dataclass(frozen=True, slots=True)
 class ConjunctionExplanation:
-    """One way to match: everything in it at once."""
+    """One conjunction: all of its literals must be satisfied."""
 
     text: str
-    found_by: str
+    anchor: str
     literals: tuple[LiteralExplanation, ...]
     is_match: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoredExplanation:
-    """A piece of the query that says nothing, and why."""
+    """A part of the query that is ignored, and the reason."""
 
     piece: str
     start: int
@@ -52,7 +52,7 @@ class IgnoredExplanation:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All there is to say about a query; `limits` holds what it uses and what it may use."""
+    """The explanation of a query; `limits` has per limit what the query uses and the maximum."""
 
     query: str
     conjunctions: tuple[ConjunctionExplanation, ...]
@@ -62,103 +62,103 @@ class Explanation:
     is_match: bool | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Return plain values for JSON."""
         return asdict(self)
 
     def render(self) -> str:
-        """Plain text, for a terminal."""
+        """Return plain text for a terminal."""
         return "\n".join(self.lines())
 
     def lines(self) -> list[str]:
-        """The lines of the plain text."""
-        used = [f"{name} {used:,} of {limit:,}" for name, (used, limit) in self.limits.items()]
-        limits = f"Limits used: {', '.join(used)}."
-        head = "Matches a post when any of these holds:"
-        return [head, *self._forms(), *self._ignored_lines(), limits, *self._verdict()]
+        """Return the lines of the plain text."""
+        uses = [f"{name} {used:,} of {limit:,}" for name, (used, limit) in self.limits.items()]
+        limits = f"Limits used: {', '.join(uses)}."
+        head = "Matches a post when any of these is true:"
+        return [head, *self._conjunction_lines(), *self._ignored_lines(), limits, *self._match_lines()]
 
-    def _forms(self) -> list[str]:
+    def _conjunction_lines(self) -> list[str]:
         return [
-            f"  {number}. {conjunction.text}   (found by {conjunction.found_by})"
+            f"  {number}. {conjunction.text}   (anchor: {conjunction.anchor})"
             for number, conjunction in enumerate(self.conjunctions, 1)
         ]
 
     def _ignored_lines(self) -> list[str]:
         pieces = [f"  {i.piece}   (character {i.start + 1}: {i.reason})" for i in self.ignored]
-        return ["Ignored, for it says nothing:", *pieces] if pieces else []
+        return ["Ignored, because it has no effect:", *pieces] if pieces else []
 
-    def _verdict(self) -> list[str]:
+    def _match_lines(self) -> list[str]:
         if self.text is None:
             return []
         lines = [f"The text {'matches' if self.is_match else 'does not match'}:"]
         for number, conjunction in enumerate(self.conjunctions, 1):
-            lines.append(f"  {number}. {'holds' if conjunction.is_match else 'does not hold'}")
+            lines.append(f"  {number}. {'true' if conjunction.is_match else 'false'}")
             lines += [f"     {_literal_line(literal)}" for literal in conjunction.literals]
         return lines
 
 
 @dataclass(frozen=True, slots=True)
 class _Post:
-    """A post with what is needed to point into it."""
+    """A post with its tokens, to report offsets."""
 
     text: str
-    words: list[Token]
-    clean: CleanText
+    tokens: list[Token]
+    analyzed: AnalyzedText
     lat: float | None
     lon: float | None
 
 
 def explain(
     text: str,
-    region: Place | None = None,
+    region: Region | None = None,
     post_text: str | None = None,
     lat: float | None = None,
     lon: float | None = None,
     rarity: Rarity | None = None,
 ) -> Explanation:
-    """Explain a query, and with `post_text` its match; QueryError when the query is refused."""
-    query, reading = parse(text, region), read(text, region)
-    order = {leaf.literal: place for place, leaf in reversed(list(enumerate(leaves(reading.tree))))}
-    post = None if post_text is None else _post(post_text, lat, lon)
-    conjunctions = tuple(_conjunction(found, order, post, rarity) for found in query.conjunctions)
+    """Explain a query and, with `post_text`, its match. Raise QueryError if the query is invalid."""
+    query, reading = parse(text, region), parse_tree(text, region)
+    order = {leaf.literal: place for place, leaf in reversed(list(enumerate(iter_literals(reading.tree))))}
+    post = None if post_text is None else _analyze_post(post_text, lat, lon)
+    conjunctions = tuple(_explain_conjunction(conjunction, order, post, rarity) for conjunction in query.conjunctions)
     limits = {
         "characters": (len(text), QUERY_LIMITS.characters),
         "depth": (query.depth, QUERY_LIMITS.depth),
-        "leaves": (query.leaves, QUERY_LIMITS.leaves),
-        "conjunctions": (cost(reading.tree).conjunctions, QUERY_LIMITS.conjunctions),
+        "literals": (query.literal_count, QUERY_LIMITS.literals),
+        "conjunctions": (dnf_size(reading.tree).conjunctions, QUERY_LIMITS.conjunctions),
     }
     ignored = tuple(IgnoredExplanation(text[i.start : i.end], i.start, i.end, i.reason) for i in query.ignored)
-    is_match = None if post is None else any(found.is_match for found in conjunctions)
+    is_match = None if post is None else any(conjunction.is_match for conjunction in conjunctions)
     return Explanation(text, conjunctions, ignored, limits, post_text, is_match)
 
 
-def anchor(conjunction: Conjunction, order: dict[Literal, int], rarity: Rarity | None = None) -> str:
-    """The word the conjunction is found by: its rarest, or, where nothing is known of rarity, its longest."""
+def choose_anchor(conjunction: Conjunction, order: dict[Literal, int], rarity: Rarity | None = None) -> str:
+    """Return the anchor of the conjunction: its rarest term, or its longest if `rarity` is None."""
     terms = [
         term
         for literal in sorted(conjunction.required, key=order.__getitem__)
         for term in _terms(literal)
         if not is_stop(term)
     ]
-    return max(terms, key=rarity or len, default=ITS_REGION)
+    return max(terms, key=rarity or len, default=REGION_ANCHOR)
 
 
-def readable(literal: Literal) -> str:
-    """The literal as it could be typed, but for stems."""
+def format_literal(literal: Literal) -> str:
+    """Return the literal in the query language; words are stems."""
     match literal:
         case Has(term):
             return term
         case Phrase(terms):
             return '"' + " ".join(term.removeprefix(".") for term in terms) + '"'
-        case Region(west, south, east, north):
-            return "within:" + _numbers(west, south, east, north)
+        case Rectangle(west, south, east, north):
+            return "within:" + _join_numbers(west, south, east, north)
         case Circle(lat, lon, radius_km):
-            return "near:" + _numbers(lat, lon, radius_km)
+            return "near:" + _join_numbers(lat, lon, radius_km)
         case Polygons(shapes):
             several = "a polygon" if len(shapes) == 1 else f"{len(shapes)} polygons"
-            return f"within:({several} of {literal.corners:,} corners)"
+            return f"within:({several} of {literal.corner_count:,} corners)"
 
 
-def _numbers(*numbers: float) -> str:
+def _join_numbers(*numbers: float) -> str:
     return ",".join(repr(number).removesuffix(".0") for number in numbers)
 
 
@@ -168,48 +168,50 @@ def _terms(literal: Literal) -> tuple[str, ...]:
     return literal.terms if isinstance(literal, Phrase) else ()
 
 
-def _post(text: str, lat: float | None, lon: float | None) -> _Post:
+def _analyze_post(text: str, lat: float | None, lon: float | None) -> _Post:
     decoded = decode_entities(text)
-    return _Post(decoded, list(tokens(decoded)), clean(text), lat, lon)
+    return _Post(decoded, list(tokenize(decoded)), analyze(text), lat, lon)
 
 
-def _conjunction(
+def _explain_conjunction(
     conjunction: Conjunction, order: dict[Literal, int], post: _Post | None, rarity: Rarity | None
 ) -> ConjunctionExplanation:
     required = sorted(conjunction.required, key=order.__getitem__)
     forbidden = sorted(conjunction.forbidden, key=order.__getitem__)
-    literals = tuple(_literal(literal, literal in conjunction.forbidden, post) for literal in required + forbidden)
-    text = " ".join(_sign(literal) for literal in literals)
+    literals = tuple(
+        _explain_literal(literal, literal in conjunction.forbidden, post) for literal in required + forbidden
+    )
+    text = " ".join(_format_signed(literal) for literal in literals)
     is_match = None if post is None else all(literal.is_satisfied for literal in literals)
-    return ConjunctionExplanation(text, anchor(conjunction, order, rarity), literals, is_match)
+    return ConjunctionExplanation(text, choose_anchor(conjunction, order, rarity), literals, is_match)
 
 
-def _sign(literal: LiteralExplanation) -> str:
+def _format_signed(literal: LiteralExplanation) -> str:
     return f"{'-' if literal.is_forbidden else ''}{literal.literal}"
 
 
-def _literal(literal: Literal, is_forbidden: bool, post: _Post | None) -> LiteralExplanation:
+def _explain_literal(literal: Literal, is_forbidden: bool, post: _Post | None) -> LiteralExplanation:
     if post is None:
-        return LiteralExplanation(readable(literal), is_forbidden)
-    is_satisfied = literal_holds(literal, post.clean, post.lat, post.lon) != is_forbidden
-    if isinstance(literal, Place):
+        return LiteralExplanation(format_literal(literal), is_forbidden)
+    is_satisfied = literal_holds(literal, post.analyzed, post.lat, post.lon) != is_forbidden
+    if isinstance(literal, Region):
         where = None if post.lat is None or post.lon is None else f"latitude {post.lat:g}, longitude {post.lon:g}"
-        return LiteralExplanation(readable(literal), is_forbidden, is_satisfied, where)
-    span = _span(literal, post.words)
-    found = None if span is None else post.text[slice(*span)]
+        return LiteralExplanation(format_literal(literal), is_forbidden, is_satisfied, where)
+    span = _span(literal, post.tokens)
+    matched = None if span is None else post.text[slice(*span)]
     start, end = span or (None, None)
-    return LiteralExplanation(readable(literal), is_forbidden, is_satisfied, found, start, end)
+    return LiteralExplanation(format_literal(literal), is_forbidden, is_satisfied, matched, start, end)
 
 
-def _span(literal: Has | Phrase, words: list[Token]) -> tuple[int, int] | None:
-    """Where the text first holds the literal."""
+def _span(literal: Has | Phrase, tokens: list[Token]) -> tuple[int, int] | None:
+    """Return the offsets of the first occurrence of the literal."""
     if isinstance(literal, Has):
-        return next(((word.start, word.end) for word in words if word.term == literal.term), None)
-    plain = [word for word in words if not word.is_tag]
+        return next(((token.start, token.end) for token in tokens if token.term == literal.term), None)
+    words = [token for token in tokens if not token.is_tag]
     size = len(literal.terms)
-    for at in range(len(plain) - size + 1):
-        if tuple(word.term for word in plain[at : at + size]) == literal.terms:
-            return plain[at].start, plain[at + size - 1].end
+    for at in range(len(words) - size + 1):
+        if tuple(word.term for word in words[at : at + size]) == literal.terms:
+            return words[at].start, words[at + size - 1].end
     return None
 
 
@@ -221,4 +223,4 @@ def _literal_line(literal: LiteralExplanation) -> str:
         )
     else:
         where = f"“{literal.found}” at character {literal.start + 1}"
-    return f"{mark} {_sign(literal)}: {where}"
+    return f"{mark} {_format_signed(literal)}: {where}"

@@ -1,23 +1,24 @@
-"""The load of matchers, as it was measured: what tells whether a plan is fair."""
+"""Measured load per matcher, which shows whether a plan is balanced."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class MatcherLoad:
-    """What one matcher did in a batch, or in many: posts it was sent, matches it found, processor time it took.
+    """Load of one matcher in one or more batches: posts received, matches found, processor time.
 
-    In the replicated plan there is one matcher, 0: the whole index, which every worker holds.
+    In replicated mode there is one matcher, 0, with the whole index.
     """
 
     matcher: int
     posts: int
     matches: int
     seconds: float
-    withheld: int = 0  # posts it should have been sent, and was spared
+    shed: int = 0  # posts that load shedding did not send to it
 
     def __add__(self, other: MatcherLoad) -> MatcherLoad:
         return MatcherLoad(
@@ -25,25 +26,25 @@ class MatcherLoad:
             self.posts + other.posts,
             self.matches + other.matches,
             self.seconds + other.seconds,
-            self.withheld + other.withheld,
+            self.shed + other.shed,
         )
 
 
-def together(*loads: Iterable[MatcherLoad]) -> tuple[MatcherLoad, ...]:
-    """One load a matcher, in the order of their numbers."""
-    found: dict[int, MatcherLoad] = {}
-    for load in (one for some in loads for one in some):
-        found[load.matcher] = found[load.matcher] + load if load.matcher in found else load
-    return tuple(found[matcher] for matcher in sorted(found))
+def sum_loads(*loads: Iterable[MatcherLoad]) -> tuple[MatcherLoad, ...]:
+    """Return one load per matcher, sorted by matcher."""
+    totals: dict[int, MatcherLoad] = {}
+    for load in itertools.chain.from_iterable(loads):
+        totals[load.matcher] = totals[load.matcher] + load if load.matcher in totals else load
+    return tuple(totals[matcher] for matcher in sorted(totals))
 
 
-def idle(matchers: int) -> tuple[MatcherLoad, ...]:
-    """So many matchers that did nothing."""
+def idle_loads(matchers: int) -> tuple[MatcherLoad, ...]:
+    """Return zero loads for this number of matchers."""
     return tuple(MatcherLoad(matcher, 0, 0, 0.0) for matcher in range(matchers))
 
 
 def imbalance(loads: Iterable[MatcherLoad]) -> float | None:
-    """How many times the mean the busiest matcher takes: 1 when all take the same; None where there is no choice."""
+    """Return the largest load divided by the mean (1 is perfect); None for fewer than two matchers or no load."""
     seconds = [load.seconds for load in loads]
-    whole = sum(seconds)
-    return max(seconds) * len(seconds) / whole if len(seconds) > 1 and whole else None
+    total = sum(seconds)
+    return max(seconds) * len(seconds) / total if len(seconds) > 1 and total else None

@@ -1,8 +1,8 @@
-"""The compiled matcher: three passes over flat arrays. find → verify → report.
+"""Matching kernels, in three steps on flat arrays.
 
-*find* reads, for every word of a post, the second-rarest words of the entries in its list and tests them against a
-bitmap of the post's words. *verify* runs the programs of the few entries that have one. *report* replaces entries by
-the subscriptions that hold them, each once a post. Buffers grow between posts, never inside one.
+`find_candidates` reads the posting list of every term of a post and compares the second terms of its entries with a
+bitmap of the terms of the post. `verify_residuals` checks the few entries with a residual. `report_subscriptions`
+replaces entries by their subscriptions, without duplicates per post. Buffers grow between posts, never inside one.
 """
 
 from __future__ import annotations
@@ -11,77 +11,77 @@ import numpy as np
 from numba import float64, types, uint8, uint32, uint64
 from numpy.typing import NDArray
 
-from tidings.index.layout import HAS_PROGRAM, TERM_MASK
-from tidings.jit import inlined, kernel, read, write
-from tidings.query.residual import run
+from tidings.index.layout import HAS_RESIDUAL, TERM_MASK
+from tidings.jit import inline, kernel, read, write
+from tidings.query.residual import check_residual
 from tidings.text.byte_masks import prefetch
 
-# Places in the state array.
+# Offsets in the state array.
 POST, USED, STATE_SIZE = 0, 1, 2
 
-ONLY_HERE = np.uint32(1 << 31)  # a subscription that one entry alone leads to
-MANY = np.uint32((1 << 31) - 1)  # an entry held by several, or by some who are gone
+SINGLE_ENTRY = np.uint32(1 << 31)  # flags a subscription that has only this entry
+SEVERAL = np.uint32((1 << 31) - 1)  # an entry with several subscriptions or with removed ones
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 
 
-def room_for_words(bounds: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Scratch space for the words of the longest post."""
+def term_buffer(bounds: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return scratch space for the terms of the longest post."""
     return np.empty(int((bounds[:, 1] - bounds[:, 0]).max(initial=0)) + 1, np.uint32)
 
 
-@inlined
-def has(bitmap, term):  # type: ignore[no-untyped-def]
+@inline
+def has_term(bitmap, term):  # type: ignore[no-untyped-def]
     return (bitmap[term >> uint64(3)] >> uint8(term & uint64(7))) & uint8(1) != 0
 
 
-@inlined
-def holds(bitmap, entry, second, rest):  # type: ignore[no-untyped-def]
-    """Whether a post whose words are marked has the words of an entry, up to four."""
-    if not has(bitmap, uint64(second[entry])):
+@inline
+def has_entry_terms(bitmap, entry, second, rest):  # type: ignore[no-untyped-def]
+    """Whether the bitmap of a post has the terms of an entry, up to four."""
+    if not has_term(bitmap, uint64(second[entry])):
         return False
-    return has(bitmap, uint64(rest[entry, _ZERO])) and has(bitmap, uint64(rest[entry, _ONE] & TERM_MASK))
+    return has_term(bitmap, uint64(rest[entry, _ZERO])) and has_term(bitmap, uint64(rest[entry, _ONE] & TERM_MASK))
 
 
-@inlined
+@inline
 def _mark(bitmap, terms, start, end):  # type: ignore[no-untyped-def]
     for at in range(start, end):
         term = uint64(terms[at])
         bitmap[term >> uint64(3)] |= uint8(1) << uint8(term & uint64(7))
-    bitmap[_ZERO] |= uint8(1)  # every post holds term 0, "no further word"
+    bitmap[_ZERO] |= uint8(1)  # every post has term 0, "no further term"
 
 
-@inlined
-def _mark_and_list(bitmap, terms, start, end, list_start, second, listed):  # type: ignore[no-untyped-def]
-    """Mark the words of a post and write down those that have a list, each once; the lists are asked for at once."""
+@inline
+def _mark_and_list_anchors(bitmap, terms, start, end, posting_start, second, anchors):  # type: ignore[no-untyped-def]
+    """Mark the terms of one post; list the distinct ones with postings and prefetch these."""
     count = _ZERO
     bitmap[_ZERO] |= uint8(1)
     for at in range(start, end):
         term = uint64(terms[at])
-        place, bit = term >> uint64(3), uint8(1) << uint8(term & uint64(7))
-        first = uint64(list_start[term])
+        byte, bit = term >> uint64(3), uint8(1) << uint8(term & uint64(7))
+        first = uint64(posting_start[term])
         prefetch(second, first)
-        listed[count] = terms[at]
-        count += uint64(first < uint64(list_start[term + _ONE]) and bitmap[place] & bit == 0)
-        bitmap[place] |= bit
+        anchors[count] = terms[at]
+        count += uint64(first < uint64(posting_start[term + _ONE]) and bitmap[byte] & bit == 0)
+        bitmap[byte] |= bit
     return count
 
 
-@inlined
+@inline
 def unmark(bitmap, terms, start, end):  # type: ignore[no-untyped-def]
     for at in range(start, end):
         bitmap[uint64(terms[at]) >> uint64(3)] = uint8(0)
 
 
-@inlined
-def _read_list(post, term, list_start, second, rest, bitmap, pairs, used):  # type: ignore[no-untyped-def]
-    """Append the entries of one list that the post satisfies; used > room says that they did not fit."""
-    room = uint64(pairs.shape[0])
-    for entry in range(uint64(list_start[term]), uint64(list_start[term + _ONE])):
-        if holds(bitmap, uint64(entry), second, rest):
-            if used >= room:
-                return room + _ONE
+@inline
+def _read_postings(post, term, posting_start, second, rest, bitmap, pairs, used):  # type: ignore[no-untyped-def]
+    """Append the entries of one posting list that the post satisfies; return capacity + 1 if they do not fit."""
+    capacity = uint64(pairs.shape[0])
+    for entry in range(uint64(posting_start[term]), uint64(posting_start[term + _ONE])):
+        if has_entry_terms(bitmap, uint64(entry), second, rest):
+            if used >= capacity:
+                return capacity + _ONE
             pairs[used, _ZERO], pairs[used, _ONE] = post, uint32(entry)
             used += _ONE
     return used
@@ -99,35 +99,35 @@ def _read_list(post, term, list_start, second, rest, bitmap, pairs, used):  # ty
     write(uint32, 2),
     write(uint64),
 )
-def find(terms, bounds, list_start, second, rest, bitmap, listed, pairs, state):  # type: ignore[no-untyped-def]
-    """Write (post, entry) of all entries whose first four words a post holds; False when `pairs` must grow first.
+def find_candidates(terms, bounds, posting_start, second, rest, bitmap, anchors, pairs, state):  # type: ignore[no-untyped-def]
+    """Write (post, entry) for all entries whose first four terms a post has; return False if `pairs` must grow.
 
-    `listed` has room for the words of the longest post.
+    `anchors` is scratch space for the terms of the longest post.
     """
     used = uint64(state[USED])
-    room = uint64(pairs.shape[0])
+    capacity = uint64(pairs.shape[0])
     for post in range(uint64(state[POST]), uint64(bounds.shape[0])):
         start, end = uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])
         before = used
-        for number in range(_mark_and_list(bitmap, terms, start, end, list_start, second, listed)):
-            if used <= room:
-                term = uint64(listed[number])
-                used = _read_list(uint32(post), term, list_start, second, rest, bitmap, pairs, used)
+        for number in range(_mark_and_list_anchors(bitmap, terms, start, end, posting_start, second, anchors)):
+            if used <= capacity:
+                term = uint64(anchors[number])
+                used = _read_postings(uint32(post), term, posting_start, second, rest, bitmap, pairs, used)
         unmark(bitmap, terms, start, end)
-        if used > room:
+        if used > capacity:
             state[POST], state[USED] = post, before
             return False
     state[POST], state[USED] = uint64(bounds.shape[0]), used
     return True
 
 
-@inlined
-def _program_of(programmed, entry):  # type: ignore[no-untyped-def]
-    """The place of an entry among those that have a program."""
-    low, high = _ZERO, uint64(programmed.size)
+@inline
+def _find_residual(residual_entries, entry):  # type: ignore[no-untyped-def]
+    """Return the row of an entry among those with a residual."""
+    low, high = _ZERO, uint64(residual_entries.size)
     while low < high:
         middle = (low + high) >> _ONE
-        if programmed[middle] < entry:
+        if residual_entries[middle] < entry:
             low = middle + _ONE
         else:
             high = middle
@@ -147,65 +147,67 @@ def _program_of(programmed, entry):  # type: ignore[no-untyped-def]
     read(uint32, 2),
     write(uint8),
 )
-def verify(pairs, terms, bounds, programmed, program_start, code, regions, positions, rest, bitmap):  # type: ignore[no-untyped-def]
-    """Keep the pairs whose entry has no program or whose program the post satisfies; returns how many stay."""
-    kept = _ZERO
+def verify_residuals(pairs, terms, bounds, residual_entries, residual_start, code, regions, positions, rest, bitmap):  # type: ignore[no-untyped-def]
+    """Keep the pairs whose entry has no residual or whose residual the post satisfies; return their number."""
+    count = _ZERO
     marked = uint64(0xFFFFFFFF)
     start, end = _ZERO, _ZERO
     for number in range(uint64(pairs.shape[0])):
         post, entry = uint64(pairs[number, _ZERO]), pairs[number, _ONE]
-        if rest[uint64(entry), _ONE] & HAS_PROGRAM:
+        if rest[uint64(entry), _ONE] & HAS_RESIDUAL:
             if post != marked:
                 unmark(bitmap, terms, start, end)
                 start, end = uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])
                 _mark(bitmap, terms, start, end)
                 marked = post
-            at = program_start[_program_of(programmed, entry)]
+            at = residual_start[_find_residual(residual_entries, entry)]
             lon, lat = positions[post * uint64(2)], positions[post * uint64(2) + _ONE]
-            if not run(code, at, regions, bitmap, terms, start, end, lon, lat):
+            if not check_residual(code, at, regions, bitmap, terms, start, end, lon, lat):
                 continue
-        pairs[kept, _ZERO], pairs[kept, _ONE] = uint32(post), entry
-        kept += _ONE
+        pairs[count, _ZERO], pairs[count, _ONE] = uint32(post), entry
+        count += _ONE
     unmark(bitmap, terms, start, end)
-    return kept
+    return count
 
 
 @kernel(types.void, read(uint32), read(uint32), read(uint8), write(uint8), write(uint32))
-def list_reporters(holder_start, holders, removed, is_held, reporters):  # type: ignore[no-untyped-def]
-    """Who is to be reported for each entry: its holder, marked `ONLY_HERE` where no other entry has the same, or `MANY`
-    where several or nobody is left to be looked for. `is_held` has a zero for each subscription."""
-    for at in range(uint64(holders.size)):
-        holder = uint64(holders[at])
-        is_held[holder] = min(uint8(2), is_held[holder] + uint8(1))
+def list_reporters(subscriber_start, subscribers, removed, entry_counts, reporters):  # type: ignore[no-untyped-def]
+    """Write what to report per entry: its only subscription, or `SEVERAL` if there are several or removed ones.
+
+    `SINGLE_ENTRY` flags subscriptions that no other entry has. `entry_counts` is scratch, one zero per subscription.
+    """
+    for at in range(uint64(subscribers.size)):
+        subscriber = uint64(subscribers[at])
+        entry_counts[subscriber] = min(uint8(2), entry_counts[subscriber] + uint8(1))
     for entry in range(uint64(reporters.size)):
-        start, end = uint64(holder_start[entry]), uint64(holder_start[entry + _ONE])
-        reporters[entry] = MANY
-        if end - start == _ONE and not (removed.size > 0 and removed[uint64(holders[start])]):
-            is_only = is_held[uint64(holders[start])] == 1
-            reporters[entry] = holders[start] | ONLY_HERE if is_only else holders[start]
+        start, end = uint64(subscriber_start[entry]), uint64(subscriber_start[entry + _ONE])
+        reporters[entry] = SEVERAL
+        if end - start == _ONE and not (removed.size > 0 and removed[uint64(subscribers[start])]):
+            is_only = entry_counts[uint64(subscribers[start])] == 1
+            reporters[entry] = subscribers[start] | SINGLE_ENTRY if is_only else subscribers[start]
 
 
-@inlined
-def _is_first(seen, holder):  # type: ignore[no-untyped-def]
-    """Whether a holder was not seen before; from now on it was."""
-    place, bit = holder >> uint64(3), uint8(1) << uint8(holder & uint64(7))
-    is_new = seen[place] & bit == 0
-    seen[place] |= bit
+@inline
+def _is_first(seen, subscriber):  # type: ignore[no-untyped-def]
+    """Mark a subscription as seen; return whether it was new."""
+    byte, bit = subscriber >> uint64(3), uint8(1) << uint8(subscriber & uint64(7))
+    is_new = seen[byte] & bit == 0
+    seen[byte] |= bit
     return is_new
 
 
-@inlined
-def _report_once(entry, reporter, holder_start, holders, removed, seen, hits, used):  # type: ignore[no-untyped-def]
-    """Append those who hold an entry and are not seen yet."""
-    if reporter != MANY:
+@inline
+def _report_once(entry, reporter, subscriber_start, subscribers, removed, seen, hits, used):  # type: ignore[no-untyped-def]
+    """Append the subscriptions of an entry that are not seen yet."""
+    if reporter != SEVERAL:
         hits[used] = reporter
         return used + uint64(_is_first(seen, uint64(reporter)))
-    for at in range(uint64(holder_start[entry]), uint64(holder_start[entry + _ONE])):
-        holder = uint64(holders[at])
-        if removed.size > 0 and removed[holder]:
+    for at in range(uint64(subscriber_start[entry]), uint64(subscriber_start[entry + _ONE])):
+        subscriber = uint64(subscribers[at])
+        if removed.size > 0 and removed[subscriber]:
             continue
-        hits[used] = uint32(holder)
-        used += uint64(_is_first(seen, holder))
+        hits[used] = uint32(subscriber)
+        used += uint64(_is_first(seen, subscriber))
     return used
 
 
@@ -222,34 +224,37 @@ def _report_once(entry, reporter, holder_start, holders, removed, seen, hits, us
     write(uint32),
     write(uint64),
 )
-def report(pairs, reporters, holder_start, holders, removed, seen, others, hits, counts, state):  # type: ignore[no-untyped-def]
-    """Write the subscription of every holder of every pair, once a post, without removed ones, and how many a post has.
+def report_subscriptions(  # type: ignore[no-untyped-def]
+    pairs, reporters, subscriber_start, subscribers, removed, seen, shared, hits, counts, state
+):
+    """Write the subscriptions of every pair, without removed ones and duplicates per post, and the number per post.
 
-    Pairs of one post stand together. Most have a holder whom no other pair can name; the others, put aside in `others`,
-    which has room for all pairs, are looked up in `seen`: a bit for each subscription that was written for the post at
-    hand. False when `hits` must grow first; the state then says from which pair on.
+    Pairs are grouped by post. Most entries have one subscription that no other entry has; the others go to `shared` (as
+    long as `pairs`) and are looked up in `seen`, a bitmap of the subscriptions written for the current post. Return
+    False if `hits` must grow; `state` then has the pair to continue from.
     """
-    used, number, room = uint64(state[USED]), uint64(state[POST]), uint64(hits.size)
+    used, number, capacity = uint64(state[USED]), uint64(state[POST]), uint64(hits.size)
     while number < uint64(pairs.shape[0]):
-        post, start, first, aside = pairs[number, _ZERO], number, used, _ZERO
+        post, start, first, shared_count = pairs[number, _ZERO], number, used, _ZERO
         while number < uint64(pairs.shape[0]) and pairs[number, _ZERO] == post:
             number += _ONE
-        is_full = used + (number - start) + _ONE > room
+        is_full = used + (number - start) + _ONE > capacity
         for at in range(start, start if is_full else number):
             reporter = reporters[uint64(pairs[at, _ONE])]
-            is_only = uint64((reporter & ONLY_HERE) != 0)
-            hits[used] = reporter ^ ONLY_HERE
+            is_only = uint64((reporter & SINGLE_ENTRY) != 0)
+            hits[used] = reporter ^ SINGLE_ENTRY
             used += is_only
-            others[aside] = pairs[at, _ONE]
-            aside += _ONE - is_only
+            shared[shared_count] = pairs[at, _ONE]
+            shared_count += _ONE - is_only
         middle = used
-        for at in range(aside):
-            entry = uint64(others[at])
-            held = uint64(holder_start[entry + _ONE] - holder_start[entry]) if reporters[entry] == MANY else _ONE
-            if used + (aside - at) + held > room:
+        for at in range(shared_count):
+            entry = uint64(shared[at])
+            count = subscriber_start[entry + _ONE] - subscriber_start[entry]
+            needed = uint64(count) if reporters[entry] == SEVERAL else _ONE
+            if used + (shared_count - at) + needed > capacity:
                 is_full = True
                 break
-            used = _report_once(entry, reporters[entry], holder_start, holders, removed, seen, hits, used)
+            used = _report_once(entry, reporters[entry], subscriber_start, subscribers, removed, seen, hits, used)
         for at in range(middle, used):
             seen[uint64(hits[at]) >> uint64(3)] = uint8(0)
         if is_full:

@@ -1,4 +1,4 @@
-"""What every matcher promises, and the one over compiled segments that does the work."""
+"""The interface of matchers, and the matcher over compiled segments."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tidings.index.grid import SIZES, hash_table, places_at
+from tidings.index.grid import SIZES, build_hash_table, grid_positions
 from tidings.index.segment import Segment
 from tidings.matching import postings_kernel, spatial_kernel
-from tidings.text.analyzer import Received
+from tidings.text.analyzer import AnalyzedBatch
 
 _NOTHING_REMOVED = np.zeros(0, np.uint8)
-_FIRST_ROOM = 1 << 14
+_INITIAL_CAPACITY = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """Matches of a batch, post by post: the subscriptions (their places in the segment), and how many each post has."""
+    """Matches of a batch, grouped by post: subscriptions (rows of the segment) and the number per post."""
 
     subscriptions: NDArray[np.uint32]
     counts: NDArray[np.uint32]
 
     @property
     def posts(self) -> NDArray[np.uint32]:
-        """The post of each match: its place in the batch."""
+        """The post of each match, as a row of the batch."""
         return np.repeat(np.arange(len(self.counts), dtype=np.uint32), self.counts)
 
     def __len__(self) -> int:
@@ -34,95 +34,99 @@ class Hits:
 
 
 class Matcher(Protocol):
-    """Finds all subscriptions each post satisfies, each once."""
+    """Finds all subscriptions that each post matches, without duplicates."""
 
-    def match(self, received: Received, positions: NDArray[np.float64]) -> Hits:
-        """`positions` holds longitude and latitude of every post, NaN where it has none."""
+    def match(self, batch: AnalyzedBatch, positions: NDArray[np.float64]) -> Hits:
+        """Return the matches; `positions` has longitude and latitude of every post, NaN if it has none."""
         ...
 
 
-class FlatMatcher:
-    """Matches against one segment. Keeps buffers between batches; not for two threads at once."""
+class SegmentMatcher:
+    """Matches against one segment. Reuses buffers between batches; not thread-safe."""
 
     def __init__(self, segment: Segment, term_count: int, removed: NDArray[np.uint8] = _NOTHING_REMOVED) -> None:
         self._segment = segment
         self._removed = removed
-        self._list_start = segment.list_start(term_count)
+        self._posting_start = segment.posting_start(term_count)
         self._bitmap = np.zeros(term_count // 8 + 1, np.uint8)
-        self._pairs = np.empty((_FIRST_ROOM, 2), np.uint32)
-        self._located = np.empty((_FIRST_ROOM if len(segment.cell_keys) else 1, 2), np.uint32)
-        self._hits = np.empty(_FIRST_ROOM, np.uint32)
-        self._others = np.empty(0, np.uint32)
+        self._pairs = np.empty((_INITIAL_CAPACITY, 2), np.uint32)
+        self._spatial_pairs = np.empty((_INITIAL_CAPACITY if len(segment.cell_keys) else 1, 2), np.uint32)
+        self._hits = np.empty(_INITIAL_CAPACITY, np.uint32)
+        self._shared = np.empty(0, np.uint32)
         self._reporters = np.empty(len(segment.second), np.uint32)
-        is_held = np.zeros(len(segment), np.uint8)
-        postings_kernel.list_reporters(segment.holder_start, segment.holders, removed, is_held, self._reporters)
+        entry_counts = np.zeros(len(segment), np.uint8)
+        postings_kernel.list_reporters(
+            segment.subscriber_start, segment.subscribers, removed, entry_counts, self._reporters
+        )
         self._seen = np.zeros(len(segment) // 8 + 1, np.uint8)
-        self._leading = spatial_kernel.leading_words(segment.cell_keys, term_count)
-        self._cell_table = hash_table(segment.cell_keys)
-        self._doubts = np.empty(int(np.diff(segment.cell_start).max(initial=0)) + 1, np.uint32)
+        self._anchor_sizes = spatial_kernel.anchor_cell_sizes(segment.cell_keys, term_count)
+        self._cell_table = build_hash_table(segment.cell_keys)
+        self._undecided = np.empty(int(np.diff(segment.cell_start).max(initial=0)) + 1, np.uint32)
 
-    def match(self, received: Received, positions: NDArray[np.float64]) -> Hits:
-        pairs = self._find(received)
+    def match(self, batch: AnalyzedBatch, positions: NDArray[np.float64]) -> Hits:
+        pairs = self._find(batch)
         if len(self._segment.cell_keys):
-            pairs = _in_post_order(pairs, self._locate(received, positions))
-        if len(self._segment.programmed):
-            pairs = self._verify(pairs, received, positions)
-        return self._report(pairs, len(received))
+            pairs = _sort_by_post(pairs, self._find_spatial(batch, positions))
+        if len(self._segment.residual_entries):
+            pairs = self._verify(pairs, batch, positions)
+        return self._report(pairs, len(batch))
 
-    def _find(self, received: Received) -> NDArray[np.uint32]:
+    def _find(self, batch: AnalyzedBatch) -> NDArray[np.uint32]:
         s, state = self._segment, np.zeros(postings_kernel.STATE_SIZE, np.uint64)
-        listed = postings_kernel.room_for_words(received.bounds)
-        arguments = (received.terms, received.bounds, self._list_start, s.second, s.rest, self._bitmap, listed)
-        while not postings_kernel.find(*arguments, self._pairs, state):
-            self._pairs = _doubled(self._pairs)
+        listed = postings_kernel.term_buffer(batch.bounds)
+        arguments = (batch.terms, batch.bounds, self._posting_start, s.second, s.rest, self._bitmap, listed)
+        while not postings_kernel.find_candidates(*arguments, self._pairs, state):
+            self._pairs = _double(self._pairs)
         return self._pairs[: int(state[postings_kernel.USED])]
 
-    def _locate(self, received: Received, positions: NDArray[np.float64]) -> NDArray[np.uint32]:
+    def _find_spatial(self, batch: AnalyzedBatch, positions: NDArray[np.float64]) -> NDArray[np.uint32]:
         s, state = self._segment, np.zeros(postings_kernel.STATE_SIZE, np.uint64)
-        places = np.empty((len(received), SIZES), np.uint64)
-        places_at(positions.ravel(), places)
-        posts = (received.terms, received.bounds, places, positions.ravel())
-        lists = (self._leading, self._cell_table, s.cell_keys, s.cell_start, s.cell_items)
+        places = np.empty((len(batch), SIZES), np.uint64)
+        grid_positions(positions.ravel(), places)
+        posts = (batch.terms, batch.bounds, places, positions.ravel())
+        lists = (self._anchor_sizes, self._cell_table, s.cell_keys, s.cell_start, s.cell_postings)
         entries = (s.second, s.rest, s.asked, s.regions)
-        listed = postings_kernel.room_for_words(received.bounds)
-        scratch = (self._bitmap, listed, np.empty((SIZES * len(listed), 3), np.uint64), self._doubts)
-        while not spatial_kernel.locate(*posts, *lists, *entries, *scratch, self._located, state):
-            self._located = _doubled(self._located)
-        return self._located[: int(state[postings_kernel.USED])]
+        listed = postings_kernel.term_buffer(batch.bounds)
+        scratch = (self._bitmap, listed, np.empty((SIZES * len(listed), 3), np.uint64), self._undecided)
+        while not spatial_kernel.find_spatial_candidates(
+            *posts, *lists, *entries, *scratch, self._spatial_pairs, state
+        ):
+            self._spatial_pairs = _double(self._spatial_pairs)
+        return self._spatial_pairs[: int(state[postings_kernel.USED])]
 
     def _verify(
-        self, pairs: NDArray[np.uint32], received: Received, positions: NDArray[np.float64]
+        self, pairs: NDArray[np.uint32], batch: AnalyzedBatch, positions: NDArray[np.float64]
     ) -> NDArray[np.uint32]:
         s = self._segment
-        programs = (s.programmed, s.program_start, s.code, s.regions)
-        posts = (received.terms, received.bounds)
-        kept = postings_kernel.verify(pairs, *posts, *programs, positions.ravel(), s.rest, self._bitmap)
-        return pairs[:kept]
+        programs = (s.residual_entries, s.residual_start, s.code, s.regions)
+        posts = (batch.terms, batch.bounds)
+        count = postings_kernel.verify_residuals(pairs, *posts, *programs, positions.ravel(), s.rest, self._bitmap)
+        return pairs[:count]
 
     def _report(self, pairs: NDArray[np.uint32], posts: int) -> Hits:
         s, state = self._segment, np.zeros(postings_kernel.STATE_SIZE, np.uint64)
-        if len(self._others) < len(pairs):
-            self._others = np.empty(len(pairs), np.uint32)
+        if len(self._shared) < len(pairs):
+            self._shared = np.empty(len(pairs), np.uint32)
         counts = np.zeros(posts, np.uint32)
-        arguments = (pairs, self._reporters, s.holder_start, s.holders, self._removed, self._seen, self._others)
-        while not postings_kernel.report(*arguments, self._hits, counts, state):
+        arguments = (pairs, self._reporters, s.subscriber_start, s.subscribers, self._removed, self._seen, self._shared)
+        while not postings_kernel.report_subscriptions(*arguments, self._hits, counts, state):
             self._hits = np.concatenate([self._hits, np.empty_like(self._hits)])
         return Hits(self._hits[: int(state[postings_kernel.USED])].copy(), counts)
 
 
-def no_positions(posts: int) -> NDArray[np.float64]:
-    """The positions of posts that have none."""
+def missing_positions(posts: int) -> NDArray[np.float64]:
+    """Return NaN positions for this number of posts."""
     return np.full((posts, 2), np.nan)
 
 
-def _doubled(buffer: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def _double(buffer: NDArray[np.uint32]) -> NDArray[np.uint32]:
     bigger = np.empty((2 * len(buffer), 2), np.uint32)
     bigger[: len(buffer)] = buffer
     return bigger
 
 
-def _in_post_order(found: NDArray[np.uint32], located: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    if not len(found):
-        return located
-    pairs = np.concatenate([found, located])
-    return np.ascontiguousarray(pairs[np.argsort(pairs[:, 0], kind="stable")])
+def _sort_by_post(pairs: NDArray[np.uint32], spatial: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    if not len(pairs):
+        return spatial
+    merged = np.concatenate([pairs, spatial])
+    return np.ascontiguousarray(merged[np.argsort(merged[:, 0], kind="stable")])

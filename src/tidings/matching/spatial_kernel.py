@@ -1,4 +1,4 @@
-"""Find by place: entries that ask for a region, in the lists of the cells a post lies in (`index/cell_lists.py`)."""
+"""Matching kernels for regions: candidates from the posting lists of grid cells (`index/spatial_postings.py`)."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import numpy as np
 from numba import float64, types, uint8, uint32, uint64
 from numpy.typing import NDArray
 
-from tidings.index.grid import SIZES, ahead, is_outside, is_within, list_at, slot_of
-from tidings.jit import inlined, kernel, read, write
-from tidings.matching.postings_kernel import POST, USED, has, holds, unmark
-from tidings.query.geo.geometry import inside
+from tidings.index.grid import SIZES, find_postings_at, is_outside, is_within, margins_to_box, slot_of
+from tidings.jit import inline, kernel, read, write
+from tidings.matching.postings_kernel import POST, USED, has_entry_terms, has_term, unmark
+from tidings.query.geo.geometry import is_inside
 from tidings.text.byte_masks import prefetch
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _TWO = np.uint64(2)
 _NOWHERE = np.uint64(0xFFFFFFFFFFFFFFFF)
-_CELL = np.uint64(0xFFFFFFFF << 32)  # of a place: the upper half, as in the key of a list
+_CELL = np.uint64(0xFFFFFFFF << 32)  # the upper half of a grid position, as in the key of a posting list
 
 
-def leading_words(keys: NDArray[np.uint64], terms: int) -> NDArray[np.uint8]:
-    """For every term, which sizes of cells (as bits) have a list of it: most words of a post have none."""
+def anchor_cell_sizes(keys: NDArray[np.uint64], terms: int) -> NDArray[np.uint8]:
+    """Return for every term a bitmap of the cell sizes that have postings for it; most terms have none."""
     flags = np.zeros(terms + 1, np.uint8)
     np.bitwise_or.at(flags, (keys & np.uint64(0xFFFFFFFF)).astype(np.int64), _size_bits(keys))
     return flags
@@ -30,69 +30,71 @@ def _size_bits(keys: NDArray[np.uint64]) -> NDArray[np.uint8]:
     return np.left_shift(np.uint8(1), (keys >> np.uint64(60)).astype(np.uint8))
 
 
-@inlined
-def _mark_and_list(bitmap, terms, start, end, leading, listed):  # type: ignore[no-untyped-def]
-    """Mark the words of a post and write down those that may lead anywhere, each once; 0, no word, is the first."""
-    listed[_ZERO] = uint32(0)
-    count = uint64(leading[_ZERO] != 0)
+@inline
+def _mark_and_list_anchors(bitmap, terms, start, end, anchor_sizes, anchors):  # type: ignore[no-untyped-def]
+    """Mark the terms of one post; list the distinct ones with postings, starting with 0 (no term)."""
+    anchors[_ZERO] = uint32(0)
+    count = uint64(anchor_sizes[_ZERO] != 0)
     bitmap[_ZERO] |= uint8(1)
     for at in range(start, end):
         term = uint64(terms[at])
-        place, bit = term >> uint64(3), uint8(1) << uint8(term & uint64(7))
-        listed[count] = terms[at]
-        count += uint64(leading[term] != 0 and bitmap[place] & bit == 0)
-        bitmap[place] |= bit
+        byte, bit = term >> uint64(3), uint8(1) << uint8(term & uint64(7))
+        anchors[count] = terms[at]
+        count += uint64(anchor_sizes[term] != 0 and bitmap[byte] & bit == 0)
+        bitmap[byte] |= bit
     return count
 
 
-@inlined
-def _ask_for_lists(post, places, leading, listed, count, table, probes):  # type: ignore[no-untyped-def]
-    """Write down slot and key of every list a post may be in, and have the memory of the slots brought."""
-    asked = _ZERO
+@inline
+def _prepare_probes(post, places, anchor_sizes, anchors, count, table, probes):  # type: ignore[no-untyped-def]
+    """Write slot, key and grid position of every posting list a post may need, and prefetch the slots."""
+    prepared = _ZERO
     mask = uint64(table.size - 1)
     for number in range(count):
-        term = uint64(listed[number])
+        term = uint64(anchors[number])
         for size in range(uint64(SIZES)):
             place = places[post, size]
             key = place & _CELL | term
             slot = slot_of(key, mask)
-            probes[asked, _ZERO], probes[asked, _ONE], probes[asked, _TWO] = slot, key, place
+            probes[prepared, _ZERO], probes[prepared, _ONE], probes[prepared, _TWO] = slot, key, place
             prefetch(table, slot)
-            asked += uint64((leading[term] >> uint8(size)) & uint8(1))
-    return asked
+            prepared += uint64((anchor_sizes[term] >> uint8(size)) & uint8(1))
+    return prepared
 
 
-@inlined
-def _find_lists(probes, asked, table, keys, starts, items):  # type: ignore[no-untyped-def]
-    """Keep place and list of those that are there, and have the memory of their items brought."""
-    for number in range(asked):
-        held = uint64(table[probes[number, _ZERO]])
-        prefetch(keys, held - uint64(held != 0))
-        prefetch(starts, _TWO * (held - uint64(held != 0)))
-    found = _ZERO
-    for number in range(asked):
-        held = list_at(table, keys, probes[number, _ONE], probes[number, _ZERO])
-        if held != 0:
-            probes[found, _ZERO], probes[found, _ONE] = probes[number, _TWO], _TWO * (held - _ONE)
-            prefetch(items, _TWO * uint64(starts[_TWO * (held - _ONE)]))
-            found += _ONE
-    return found
+@inline
+def _find_postings(probes, probed, table, keys, starts, postings):  # type: ignore[no-untyped-def]
+    """Keep grid position and offset of the posting lists that exist, and prefetch their postings."""
+    for number in range(probed):
+        found_at = uint64(table[probes[number, _ZERO]])
+        prefetch(keys, found_at - uint64(found_at != 0))
+        prefetch(starts, _TWO * (found_at - uint64(found_at != 0)))
+    count = _ZERO
+    for number in range(probed):
+        found_at = find_postings_at(table, keys, probes[number, _ONE], probes[number, _ZERO])
+        if found_at != 0:
+            probes[count, _ZERO], probes[count, _ONE] = probes[number, _TWO], _TWO * (found_at - _ONE)
+            prefetch(postings, _TWO * uint64(starts[_TWO * (found_at - _ONE)]))
+            count += _ONE
+    return count
 
 
-@inlined
-def _judge_parts(post, place, first, last, items, pairs, used, doubts):  # type: ignore[no-untyped-def]
-    """Append the entries whose rectangle certainly holds the post; returns how many there are now, and how many are
-    in doubt, which are written down. Without a branch: about half of the items match, which cannot be guessed."""
-    doubted = _ZERO
+@inline
+def _check_boxes(post, place, first, last, postings, pairs, used, undecided):  # type: ignore[no-untyped-def]
+    """Append the entries whose box certainly contains the post and collect the undecided ones; return both counts.
+
+    Branch-free: about half of the postings match, which no branch predictor can guess.
+    """
+    undecided_count = _ZERO
     for at in range(first, last):
-        entry = items[at, _ONE]
-        lead = ahead(place, items[at, _ZERO])
-        within = uint64(is_within(lead))
+        entry = postings[at, _ONE]
+        margins = margins_to_box(place, postings[at, _ZERO])
+        within = uint64(is_within(margins))
         pairs[used, _ZERO], pairs[used, _ONE] = post, entry
         used += within
-        doubts[doubted] = entry
-        doubted += (_ONE - uint64(is_outside(lead))) ^ within
-    return used, doubted
+        undecided[undecided_count] = entry
+        undecided_count += (_ONE - uint64(is_outside(margins))) ^ within
+    return used, undecided_count
 
 
 @kernel(
@@ -117,35 +119,35 @@ def _judge_parts(post, place, first, last, items, pairs, used, doubts):  # type:
     write(uint32, 2),
     write(uint64),
 )
-def locate(  # type: ignore[no-untyped-def]
+def find_spatial_candidates(  # type: ignore[no-untyped-def]
     terms,
     bounds,
     places,
     positions,
-    leading,
+    anchor_sizes,
     table,
     keys,
     starts,
-    items,
+    postings,
     second,
     rest,
-    asked,
+    entry_region,
     regions,
     bitmap,
-    listed,
+    anchors,
     probes,
-    doubts,
+    undecided,
     pairs,
     state,
 ):
-    """Write (post, entry) of all entries in the lists of a post's cells and words that want it, but for their programs.
+    """Write (post, entry) for all entries in the postings of a post's cells and terms, before residuals.
 
-    `listed` has room for one more than the words of the longest post, `probes` for one in every size of cell, `doubts`
-    for the items of the longest list. False when `pairs` must grow first.
+    Scratch: `anchors` one more than the terms of the longest post, `probes` one per anchor and cell size, `undecided`
+    the length of the longest posting list. Return False if `pairs` must grow.
     """
     used = uint64(state[USED])
-    room = uint64(pairs.shape[0])
-    first_asking = uint64(second.size - asked.size)
+    capacity = uint64(pairs.shape[0])
+    first_with_region = uint64(second.size - entry_region.size)
     for post in range(uint64(state[POST]), uint64(bounds.shape[0])):
         if places[post, _ZERO] == _NOWHERE:
             continue
@@ -153,24 +155,25 @@ def locate(  # type: ignore[no-untyped-def]
         lon, lat = positions[post * uint64(2)], positions[post * uint64(2) + _ONE]
         before = used
         is_full = False
-        words = _mark_and_list(bitmap, terms, start, end, leading, listed)
-        probed = _ask_for_lists(post, places, leading, listed, words, table, probes)
-        for number in range(_find_lists(probes, probed, table, keys, starts, items)):
+        anchor_count = _mark_and_list_anchors(bitmap, terms, start, end, anchor_sizes, anchors)
+        probed = _prepare_probes(post, places, anchor_sizes, anchors, anchor_count, table, probes)
+        for number in range(_find_postings(probes, probed, table, keys, starts, postings)):
             at = probes[number, _ONE]
             first, split, last = uint64(starts[at]), uint64(starts[at + _ONE]), uint64(starts[at + _TWO])
-            if used + (last - first) > room:
+            if used + (last - first) > capacity:
                 is_full = True
                 break
-            used, doubted = _judge_parts(uint32(post), probes[number, _ZERO], first, split, items, pairs, used, doubts)
-            for doubt in range(doubted):
-                entry = uint64(doubts[doubt])
+            place = probes[number, _ZERO]
+            used, count = _check_boxes(uint32(post), place, first, split, postings, pairs, used, undecided)
+            for row in range(count):
+                entry = uint64(undecided[row])
                 pairs[used, _ZERO], pairs[used, _ONE] = uint32(post), uint32(entry)
-                used += uint64(inside(regions, asked[entry - first_asking], lon, lat))
-            for item in range(split, last):
-                entry = uint64(items[item, _ONE])
-                if has(bitmap, uint64(items[item, _ZERO])) and holds(bitmap, entry, second, rest):
+                used += uint64(is_inside(regions, entry_region[entry - first_with_region], lon, lat))
+            for posting in range(split, last):
+                entry = uint64(postings[posting, _ONE])
+                if has_term(bitmap, uint64(postings[posting, _ZERO])) and has_entry_terms(bitmap, entry, second, rest):
                     pairs[used, _ZERO], pairs[used, _ONE] = uint32(post), uint32(entry)
-                    used += uint64(inside(regions, asked[entry - first_asking], lon, lat))
+                    used += uint64(is_inside(regions, entry_region[entry - first_with_region], lon, lat))
         unmark(bitmap, terms, start, end)
         if is_full:
             state[POST], state[USED] = post, before

@@ -1,7 +1,7 @@
-"""The paper's matcher: S³-TM, section 4.1, a trie of sorted subscriptions and a scoped traversal. Plain Python.
+"""The matcher of S³-TM, section 4.1: a trie of sorted subscriptions and a scoped traversal, in plain Python.
 
-It is here to be read and to be compared with; `flat.py` does the work. The paper's subscriptions are sets of words;
-what Tidings adds to them (negations, phrases, regions) is verified when the traversal reaches a conjunction.
+A reference implementation; `segment_matcher.py` is the fast one. The paper's subscriptions are sets of words; what
+Tidings adds (negations, phrases, regions) is checked when the traversal reaches a conjunction.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from tidings.matching.segment_matcher import Hits
 from tidings.query.conjunctions import Conjunctions
-from tidings.query.geo.geometry import lies_inside
-from tidings.query.residual import BaseProgram
-from tidings.text.analyzer import Received
+from tidings.query.geo.geometry import contains
+from tidings.query.residual import BaseResidual
+from tidings.text.analyzer import AnalyzedBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,75 +29,77 @@ class _Post:
 
 @dataclass(slots=True)
 class _Node:
-    """Stands for the words on the way here. `held` are the subscriptions that ask for just these, and what else."""
+    """Represents the words on its path; `entries` are the (subscription, residual) with exactly these words."""
 
     children: dict[int, _Node] = field(default_factory=dict)
-    held: list[tuple[int, BaseProgram]] = field(default_factory=list)
+    entries: list[tuple[int, BaseResidual]] = field(default_factory=list)
 
 
 class TrieMatcher:
-    """Matches against conjunctions as `index.compile` gives them, or `index.decompile` from a segment."""
+    """Matches against the conjunctions of `index.compile`, or of a segment (`index.decompile`)."""
 
     def __init__(self, conjunctions: Conjunctions, rank: Sequence[int] | None = None) -> None:
-        """`rank[term]` says in which order the words of a conjunction are put in: by term number unless given."""
+        """`rank[term]` is the insertion order of the words of a conjunction; the default is the term id."""
         self._root = _Node()
         self._regions = conjunctions.regions.ravel()
         order = None if rank is None else rank.__getitem__
         terms, starts = conjunctions.terms.tolist(), conjunctions.starts.tolist()
-        besides = zip(conjunctions.program.tolist(), conjunctions.anchor_region.tolist(), strict=True)
-        for number, (owner, (program, region)) in enumerate(zip(conjunctions.owner.tolist(), besides, strict=True)):
+        conditions = zip(conjunctions.residual.tolist(), conjunctions.anchor_region.tolist(), strict=True)
+        for number, (subscription, (residual, region)) in enumerate(
+            zip(conjunctions.subscription.tolist(), conditions, strict=True)
+        ):
             words = sorted(set(terms[starts[number] : starts[number + 1]]), key=order)
-            alone = BaseProgram((), (), ((0, region),) if region >= 0 else ())
-            self._insert(words, owner, conjunctions.programs[program - 1] if program else alone)
+            region_only = BaseResidual((), (), ((0, region),) if region >= 0 else ())
+            self._insert(words, subscription, conjunctions.residuals[residual - 1] if residual else region_only)
 
-    def _insert(self, words: Sequence[int], owner: int, program: BaseProgram) -> None:
-        """Walk down, making what is missing; a conjunction without words stays at the root, which all posts visit."""
+    def _insert(self, words: Sequence[int], subscription: int, residual: BaseResidual) -> None:
+        """Add a conjunction, creating missing nodes; without words it stays at the root, which all posts visit."""
         node = self._root
         for word in words:
             node = node.children.setdefault(word, _Node())
-        node.held.append((owner, program))
+        node.entries.append((subscription, residual))
 
-    def match(self, received: Received, positions: NDArray[np.float64]) -> Hits:
-        """`positions` holds longitude and latitude of every post, NaN where it has none."""
+    def match(self, batch: AnalyzedBatch, positions: NDArray[np.float64]) -> Hits:
+        """Return the matches; `positions` has longitude and latitude of every post, NaN if it has none."""
         counts: list[int] = []
         subscriptions: list[int] = []
-        for number, (start, end) in enumerate(received.bounds.tolist()):
-            sequence = received.terms[start:end].tolist()
-            found = self._visit(_Post(set(sequence), sequence, *positions[number].tolist()))
-            counts.append(len(found))
-            subscriptions += found
+        for number, (start, end) in enumerate(batch.bounds.tolist()):
+            sequence = batch.terms[start:end].tolist()
+            matches = self._visit(_Post(set(sequence), sequence, *positions[number].tolist()))
+            counts.append(len(matches))
+            subscriptions += sorted(matches)
         return Hits(np.array(subscriptions, np.uint32), np.array(counts, np.uint32))
 
     def _visit(self, post: _Post) -> set[int]:
-        """The scoped traversal: a child is visited if and only if its word is in the post."""
-        found: set[int] = set()
-        to_visit = [self._root]
-        while to_visit:
-            node = to_visit.pop()
-            found.update(owner for owner, program in node.held if self._holds(program, post))
-            to_visit += [node.children[word] for word in node.children.keys() & post.words]
-        return found
+        """Return the matches by scoped traversal: a child is visited if and only if its word is in the post."""
+        matches: set[int] = set()
+        pending = [self._root]
+        while pending:
+            node = pending.pop()
+            matches.update(subscription for subscription, residual in node.entries if self._satisfies(residual, post))
+            pending += [node.children[word] for word in node.children.keys() & post.words]
+        return matches
 
-    def _holds(self, program: BaseProgram, post: _Post) -> bool:
-        """Whether the post satisfies what a conjunction asks for besides its words."""
+    def _satisfies(self, residual: BaseResidual, post: _Post) -> bool:
+        """Whether the post satisfies the conditions of a conjunction other than its words."""
         return (
-            post.words.isdisjoint(program.forbidden)
-            and all(_holds_phrase(terms, post.sequence) != negated for negated, terms in program.phrases)
+            post.words.isdisjoint(residual.forbidden)
+            and all(_has_phrase(terms, post.sequence) != negated for negated, terms in residual.phrases)
             and all(
-                lies_inside(self._regions, region, post.lon, post.lat) != negated for negated, region in program.regions
+                contains(self._regions, region, post.lon, post.lat) != negated for negated, region in residual.regions
             )
         )
 
 
-def lexicographic(terms: Sequence[bytes]) -> list[int]:
-    """The rank of every term number when terms are ordered as the paper orders them: by their letters."""
+def rank_lexicographically(terms: Sequence[bytes]) -> list[int]:
+    """Return the rank of every term id when terms are ordered as in the paper: alphabetically."""
     rank = [0] * (len(terms) + 1)
-    for place, number in enumerate(sorted(range(len(terms)), key=terms.__getitem__)):
-        rank[number + 1] = place
+    for position, number in enumerate(sorted(range(len(terms)), key=terms.__getitem__)):
+        rank[number + 1] = position
     return rank
 
 
-def _holds_phrase(terms: Sequence[int], sequence: Sequence[int]) -> bool:
-    """Whether the terms stand next to each other in the sequence."""
-    wanted = list(terms)
-    return any(sequence[at : at + len(wanted)] == wanted for at in range(len(sequence) - len(wanted) + 1))
+def _has_phrase(terms: Sequence[int], sequence: Sequence[int]) -> bool:
+    """Whether the terms are next to each other in the sequence."""
+    phrase = list(terms)
+    return any(sequence[at : at + len(phrase)] == phrase for at in range(len(sequence) - len(phrase) + 1))
