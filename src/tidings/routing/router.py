@@ -1,4 +1,4 @@
-"""Route: which matchers a post must reach, and with which of its words. `index/lead.py` says when it must."""
+"""Routing: which matchers a post must reach, and with which of its terms. `query/anchors.py` defines the anchors."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from numba import float64, types, uint8, uint32, uint64
 from numpy.typing import NDArray
 
 from tidings.index.grid import CELLS, cell_at, degree_cells, on_globe
-from tidings.index.reader import Index, LiveSegment
-from tidings.jit import inlined, kernel, read, write
-from tidings.plan.hot_splits import version_of
+from tidings.index.reader import Index, SegmentView
+from tidings.jit import inline, kernel, read, write
+from tidings.plan.hot_splits import split_of
 from tidings.query import anchors
-from tidings.query.anchors import WORDS, bit_of, place_of, signature_of, word_of
-from tidings.routing.shed import Shed, Withheld, withhold
-from tidings.routing.shed_value import within_reach
-from tidings.text.analyzer import Received
+from tidings.query.anchors import SIGNATURE_WORDS, post_signature, signature_bit, signature_mask, signature_word
+from tidings.routing.shed import ShedCounts, ShedDecision, shed_posts
+from tidings.routing.shed_value import match_potential
+from tidings.text.analyzer import AnalyzedBatch
 from tidings.text.byte_masks import lowest_bit
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
-_SHED_NOTHING = Shed()
+_NO_SHEDDING = ShedDecision()
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """What one matcher gets of a batch: some posts, each with the terms that matter to this matcher."""
+class MatcherBatch:
+    """The posts of a batch for one matcher, each with the terms that this matcher needs."""
 
     matcher: int
     posts: NDArray[np.uint32]
@@ -35,134 +35,136 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Routed:
-    """The shares of a batch, and what was withheld from matchers; None where nothing is shed.
+class RoutedBatch:
+    """The batches of all matchers, and what was shed; None without shedding.
 
-    ``spread[n]`` posts would go to `n` matchers if nothing was shed. `cells` are those of the posts on the grid of a
-    space plan; None where words alone decide.
+    ``spread[n]`` posts reach `n` matchers without shedding. `cells` has the cell of each post on the grid of a spatial
+    plan; None for word plans.
     """
 
-    shares: list[Share]
-    withheld: Withheld | None
+    batches: list[MatcherBatch]
+    shed: ShedCounts | None
     spread: NDArray[np.int64]
     cells: NDArray[np.uint32] | None = None
 
 
 class Router:
-    """For every term, and every cell of the globe, the set of matchers it leads to, as bits."""
+    """Routes by word plan: a bitmap of matchers for every term and every cell of the globe."""
 
     def __init__(self, index: Index) -> None:
         self.matchers = len(index.manifest.shards)
         self._width = (self.matchers + 63) // 64
-        self._of_term = np.zeros((index.manifest.terms + 1, self._width), np.uint64)
-        self._of_cell = np.zeros((0, self._width), np.uint64)
-        self._matters = np.zeros((index.manifest.terms + 1, self._width), np.uint64)
-        self._companions = np.zeros((index.manifest.terms + 1, anchors.WORDS), np.uint64)
-        self._always = np.zeros((self.matchers, anchors.WORDS), np.uint64)  # needed by what a position leads to
-        self._counts = np.zeros(index.manifest.terms + 1, np.uint32)  # to how many subscriptions a lead leads
+        self._matchers_of_term = np.zeros((index.manifest.terms + 1, self._width), np.uint64)
+        self._matchers_of_cell = np.zeros((0, self._width), np.uint64)
+        self._is_used = np.zeros((index.manifest.terms + 1, self._width), np.uint64)
+        self._companions = np.zeros((index.manifest.terms + 1, anchors.SIGNATURE_WORDS), np.uint64)
+        self._always = np.zeros((self.matchers, anchors.SIGNATURE_WORDS), np.uint64)  # terms of entries without anchor
+        self._counts = np.zeros(index.manifest.terms + 1, np.uint32)  # conjunctions per anchor
         self._is_split = np.zeros(index.manifest.terms + 1, np.uint8)
         self._gaps_after = index.phrase_terms()
         for matcher in range(self.matchers):
-            for live in index.shard(matcher):
-                self._add(live, matcher)
+            for view in index.shard(matcher):
+                self._add(view, matcher)
 
-    def _add(self, live: LiveSegment, matcher: int) -> None:
-        self._lead(self._of_term, live.leads.leads, matcher)
-        self._lead(self._matters, live.words, matcher)
-        self._is_split[live.split] = 1
-        self._counts[live.leads.leads] += live.leads.counts
-        self._companions[live.leads.leads] |= live.leads.companions
-        self._always[matcher] |= live.leads.wordless[0]
-        keys = live.segment.cell_keys
-        wordless = keys[keys & np.uint64(0xFFFFFFFF) == 0] >> np.uint64(32)
-        if len(wordless):
-            self._lead_cells(degree_cells(wordless), matcher)
+    def _add(self, view: SegmentView, matcher: int) -> None:
+        self._set_bits(self._matchers_of_term, view.leads.terms, matcher)
+        self._set_bits(self._is_used, view.words, matcher)
+        self._is_split[view.split] = 1
+        self._counts[view.leads.terms] += view.leads.counts
+        self._companions[view.leads.terms] |= view.leads.companion_signatures
+        self._always[matcher] |= view.leads.region_only_signature[0]
+        keys = view.segment.cell_keys
+        without_term = keys[keys & np.uint64(0xFFFFFFFF) == 0] >> np.uint64(32)
+        if len(without_term):
+            self._add_cells(degree_cells(without_term), matcher)
 
-    def _lead_cells(self, cells: NDArray[np.int64], matcher: int) -> None:
-        if not len(self._of_cell):
-            self._of_cell = np.zeros((CELLS, self._width), np.uint64)
-        self._lead(self._of_cell, cells, matcher)
+    def _add_cells(self, cells: NDArray[np.int64], matcher: int) -> None:
+        if not len(self._matchers_of_cell):
+            self._matchers_of_cell = np.zeros((CELLS, self._width), np.uint64)
+        self._set_bits(self._matchers_of_cell, cells, matcher)
 
     @staticmethod
-    def _lead(table: NDArray[np.uint64], places: NDArray[np.integer], matcher: int) -> None:
-        table[places, matcher // 64] |= np.uint64(1 << (matcher % 64))
+    def _set_bits(table: NDArray[np.uint64], rows: NDArray[np.integer], matcher: int) -> None:
+        table[rows, matcher // 64] |= np.uint64(1 << (matcher % 64))
 
-    def route(self, received: Received, positions: NDArray[np.float64], shed: Shed = _SHED_NOTHING) -> Routed:
-        """The share of every matcher that is sent anything of a batch, and what was withheld from whom."""
-        bits = np.zeros((len(received), self._width), np.uint64)
-        posts = (received.terms, received.bounds)
-        active = np.empty(len(received.terms), np.uint32)
-        leads = (self._of_term, self._is_split, self._of_cell, self._companions)
-        _route(*posts, positions.ravel(), *leads, active, bits)
-        spread = spread_of(bits, self.matchers)
-        withheld = self._withhold(shed, received, active, bits) if shed.is_on else None
-        room = np.zeros((2, self.matchers + 1), np.uint64)
-        _count_room(received.bounds, bits, room)
-        places = np.concatenate([np.zeros((2, 1), np.uint64), np.cumsum(room, axis=1, dtype=np.uint64)], axis=1)
-        dealt = np.empty((2, int(places[0, -1])), np.uint32)
-        terms = np.empty(int(places[1, -1]), np.uint32)
-        ends = places.copy()
+    def route(
+        self, batch: AnalyzedBatch, positions: NDArray[np.float64], shed: ShedDecision = _NO_SHEDDING
+    ) -> RoutedBatch:
+        """Return the posts of every matcher that receives any, and the counts of what was shed."""
+        bits = np.zeros((len(batch), self._width), np.uint64)
+        posts = (batch.terms, batch.bounds)
+        active = np.empty(len(batch.terms), np.uint32)
+        tables = (self._matchers_of_term, self._is_split, self._matchers_of_cell, self._companions)
+        _route(*posts, positions.ravel(), *tables, active, bits)
+        spread = count_spread(bits, self.matchers)
+        counts = self._shed(shed, batch, active, bits) if shed.is_on else None
+        sizes = np.zeros((2, self.matchers + 1), np.uint64)
+        count_outputs(batch.bounds, bits, sizes)
+        offsets = np.concatenate([np.zeros((2, 1), np.uint64), np.cumsum(sizes, axis=1, dtype=np.uint64)], axis=1)
+        rows = np.empty((2, int(offsets[0, -1])), np.uint32)
+        terms = np.empty(int(offsets[1, -1]), np.uint32)
+        ends = offsets.copy()
         needed = self._always.copy()
-        longest = int((received.bounds[:, 1] - received.bounds[:, 0]).max(initial=0))
-        leading = (active, bits, self._of_term, self._companions, self._always, self._matters, self._gaps_after)
-        _deal(*posts, *leading, needed, np.empty((longest, 2), np.uint64), ends, dealt, terms)
-        shares = [self._share(matcher, places, ends, dealt, terms) for matcher in np.flatnonzero(room[0]).tolist()]
-        return Routed(shares, withheld, spread)
+        longest = int((batch.bounds[:, 1] - batch.bounds[:, 0]).max(initial=0))
+        needs = (self._matchers_of_term, self._companions, self._always, self._is_used)
+        scratch = np.empty((longest, 2), np.uint64)
+        _distribute(*posts, active, bits, *needs, self._gaps_after, needed, scratch, ends, rows, terms)
+        return RoutedBatch(slice_batches(offsets, ends, rows, terms), counts, spread)
 
-    def _withhold(
-        self, shed: Shed, received: Received, active: NDArray[np.uint32], bits: NDArray[np.uint64]
-    ) -> Withheld:
+    def _shed(
+        self, shed: ShedDecision, batch: AnalyzedBatch, active: NDArray[np.uint32], bits: NDArray[np.uint64]
+    ) -> ShedCounts:
         worth = np.ones(len(active), np.uint64)
         if shed.policy == "subscription":
-            within_reach(received.terms, received.bounds, active, self._companions, self._counts, worth)
-        return withhold(shed, active, received.bounds, self._of_term, worth, bits, self._is_split)
-
-    @staticmethod
-    def _share(
-        matcher: int,
-        places: NDArray[np.uint64],
-        ends: NDArray[np.uint64],
-        dealt: NDArray[np.uint32],
-        terms: NDArray[np.uint32],
-    ) -> Share:
-        (first, base), (last, end) = places[:, matcher].tolist(), ends[:, matcher].tolist()
-        starts = np.concatenate([np.zeros(1, np.uint32), dealt[1, first:last] - np.uint32(base)])
-        return Share(matcher, dealt[0, first:last], terms[base:end], starts)
+            match_potential(batch.terms, batch.bounds, active, self._companions, self._counts, worth)
+        return shed_posts(shed, active, batch.bounds, self._matchers_of_term, worth, bits, self._is_split)
 
 
-def spread_of(bits: NDArray[np.uint64], matchers: int) -> NDArray[np.int64]:
-    """How many posts go to 0, 1, 2, … matchers."""
+def slice_batches(
+    offsets: NDArray[np.uint64], ends: NDArray[np.uint64], rows: NDArray[np.uint32], terms: NDArray[np.uint32]
+) -> list[MatcherBatch]:
+    """Return the batch of every matcher that has posts, from where its rows and terms start and end."""
+    batches = []
+    for matcher in np.flatnonzero(ends[0] > offsets[0]).tolist():
+        (first, base), (last, end) = offsets[:, matcher].tolist(), ends[:, matcher].tolist()
+        starts = np.concatenate([np.zeros(1, np.uint32), rows[1, first:last] - np.uint32(base)])
+        batches.append(MatcherBatch(matcher, rows[0, first:last], terms[base:end], starts))
+    return batches
+
+
+def count_spread(bits: NDArray[np.uint64], matchers: int) -> NDArray[np.int64]:
+    """Return how many posts reach 0, 1, 2, … matchers."""
     return np.bincount(np.bitwise_count(bits).sum(axis=1, dtype=np.int64), minlength=matchers + 1)
 
 
-@inlined
-def _in_company(companions, term, said):  # type: ignore[no-untyped-def]
-    """Whether any companion of a lead may be among the words said."""
-    first, second, third, fourth = said
-    found = (companions[term, _ZERO] & first) | (companions[term, _ONE] & second)
-    found |= (companions[term, uint64(2)] & third) | (companions[term, uint64(3)] & fourth)
-    return found != 0
+@inline
+def _has_companion(companions, term, signature):  # type: ignore[no-untyped-def]
+    """Whether any companion of an anchor may be among the terms of the post."""
+    first, second, third, fourth = signature
+    common = (companions[term, _ZERO] & first) | (companions[term, _ONE] & second)
+    common |= (companions[term, uint64(2)] & third) | (companions[term, uint64(3)] & fourth)
+    return common != 0
 
 
-@inlined
-def _one_version(of_term, term, post, bits):  # type: ignore[no-untyped-def]
-    """Lead a post to one of the matchers of a word that is split; any of them finds what the word leads to."""
-    versions = _ZERO
+@inline
+def _route_to_split(of_term, term, post, bits):  # type: ignore[no-untyped-def]
+    """Route a post to one of the splits of a hot term; each split has all subscriptions of the term."""
+    splits = _ZERO
     for word in range(uint64(of_term.shape[1])):
         left = of_term[term, word]
         while left != 0:
-            versions += _ONE
+            splits += _ONE
             left &= left - _ONE
-    if versions == 0:
+    if splits == 0:
         return
-    wanted = version_of(post, term, versions)
+    remaining = split_of(post, term, splits)
     for word in range(uint64(of_term.shape[1])):
         left = of_term[term, word]
         while left != 0:
-            if wanted == 0:
+            if remaining == 0:
                 bits[post, word] |= left & (~left + _ONE)
                 return
-            wanted -= _ONE
+            remaining -= _ONE
             left &= left - _ONE
 
 
@@ -179,22 +181,22 @@ def _one_version(of_term, term, post, bits):  # type: ignore[no-untyped-def]
     write(uint64, 2),
 )
 def _route(terms, bounds, positions, of_term, is_split, of_cell, companions, active, bits):  # type: ignore[no-untyped-def]
-    """Collect the matchers of every post.
+    """Write the matchers of every post as bits.
 
-    `active` gets the leads of every post that are in company, from where its terms begin, with a 0 behind them.
+    `active` gets the anchors of every post that have a companion in it, at the offset of its terms, followed by a 0.
     """
     width = uint64(bits.shape[1])
     for post in range(uint64(bounds.shape[0])):
         start, end = uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])
-        said = signature_of(terms, start, end)
+        signature = post_signature(terms, start, end)
         used = start
         for at in range(start, end):
             term = uint64(terms[at])
             active[used] = terms[at]
-            used += uint64(_in_company(companions, term, said))
+            used += uint64(_has_companion(companions, term, signature))
         for at in range(start, used):
             if is_split[uint64(active[at])] != 0:
-                _one_version(of_term, uint64(active[at]), post, bits)
+                _route_to_split(of_term, uint64(active[at]), post, bits)
                 continue
             for word in range(width):
                 bits[post, word] |= of_term[uint64(active[at]), word]
@@ -208,57 +210,57 @@ def _route(terms, bounds, positions, of_term, is_split, of_cell, companions, act
 
 
 @kernel(types.void, read(uint32, 2), read(uint64, 2), write(uint64, 2))
-def _count_room(bounds, bits, room):  # type: ignore[no-untyped-def]
-    """Count, for every matcher, its posts and the most terms they can have."""
+def count_outputs(bounds, bits, sizes):  # type: ignore[no-untyped-def]
+    """Count per matcher its posts and the maximum number of their terms."""
     for post in range(uint64(bounds.shape[0])):
         length = uint64(bounds[post, _ONE]) - uint64(bounds[post, _ZERO])
         for word in range(uint64(bits.shape[1])):
             left = bits[post, word]
             while left != 0:
                 matcher = word * uint64(64) + lowest_bit(left)
-                room[_ZERO, matcher] += _ONE
-                room[_ONE, matcher] += length
+                sizes[_ZERO, matcher] += _ONE
+                sizes[_ONE, matcher] += length
                 left &= left - _ONE
 
 
-@inlined
-def _need(active, start, end, word, here, of_term, companions, needed):  # type: ignore[no-untyped-def]
-    """Add to what the matchers it goes to need of a post: its active leads, and the companions of these."""
+@inline
+def _add_needed(active, start, end, word, at_matchers, of_term, companions, needed):  # type: ignore[no-untyped-def]
+    """Add the active anchors of a post and their companions to the terms that its matchers need."""
     for at in range(start, end):
         term = uint64(active[at])
         if term == 0:
             break
-        left = of_term[term, word] & here
+        left = of_term[term, word] & at_matchers
         while left != 0:
             matcher = word * uint64(64) + lowest_bit(left)
-            for part in range(uint64(WORDS)):
+            for part in range(uint64(SIGNATURE_WORDS)):
                 needed[matcher, part] |= companions[term, part]
-            needed[matcher, word_of(term)] |= bit_of(term)
+            needed[matcher, signature_word(term)] |= signature_mask(term)
             left &= left - _ONE
 
 
-@inlined
-def _look_up(terms, start, end, word, here, matters, gaps_after, looked_up):  # type: ignore[no-untyped-def]
-    """Of every term of a post: which of its matchers it matters to; its bit in a signature; whether gaps follow it."""
+@inline
+def _look_up_terms(terms, start, end, word, at_matchers, is_used, gaps_after, looked_up):  # type: ignore[no-untyped-def]
+    """Write per term of a post: the matchers that use it, its bit in a signature, whether gaps after it are kept."""
     for at in range(start, end):
         term = uint64(terms[at])
-        looked_up[at - start, _ZERO] = matters[term, word] & here
-        looked_up[at - start, _ONE] = place_of(term) | uint64(gaps_after[term]) << uint64(8)
+        looked_up[at - start, _ZERO] = is_used[term, word] & at_matchers
+        looked_up[at - start, _ONE] = signature_bit(term) | uint64(gaps_after[term]) << uint64(8)
 
 
-@inlined
-def _choose(terms, start, end, place, needs, looked_up, chosen, used):  # type: ignore[no-untyped-def]
-    """Write the terms of a post that one matcher needs; others leave a gap behind a phrase word.
+@inline
+def _choose_terms(terms, start, end, bit, needed, looked_up, chosen, used):  # type: ignore[no-untyped-def]
+    """Write the terms of a post that one matcher needs; other terms leave a gap after a phrase term.
 
-    Every term is written, and the next over it if it was not wanted: which are, no processor can foretell.
+    Branch-free: a term that is not needed is overwritten by the next one.
     """
     gap = _ZERO
     for at in range(start, end):
-        matters_to, about = looked_up[at - start, _ZERO], looked_up[at - start, _ONE]
-        wanted = (matters_to >> place) & (needs[(about >> uint64(6)) & uint64(3)] >> (about & uint64(63))) & _ONE
-        chosen[used] = terms[at] * uint32(wanted)
-        used += wanted | gap
-        gap = wanted & (about >> uint64(8))
+        used_by, info = looked_up[at - start, _ZERO], looked_up[at - start, _ONE]
+        is_needed = (used_by >> bit) & (needed[(info >> uint64(6)) & uint64(3)] >> (info & uint64(63))) & _ONE
+        chosen[used] = terms[at] * uint32(is_needed)
+        used += is_needed | gap
+        gap = is_needed & (info >> uint64(8))
     return used
 
 
@@ -279,14 +281,14 @@ def _choose(terms, start, end, place, needs, looked_up, chosen, used):  # type: 
     write(uint32, 2),
     write(uint32),
 )
-def _deal(  # type: ignore[no-untyped-def]
-    terms, bounds, active, bits, of_term, companions, always, matters, gaps_after, needed, looked_up, places, dealt, out
+def _distribute(  # type: ignore[no-untyped-def]
+    terms, bounds, active, bits, of_term, companions, always, is_used, gaps_after, needed, looked_up, offsets, rows, out
 ):
-    """Give every matcher its posts and, of each, the terms it needs.
+    """Write the posts of every matcher and the terms that it needs of each.
 
-    `places` says from where on the posts and the terms of a matcher are written, and ends up saying up to where.
-    `dealt` gets each post and where its terms end. `needed` starts as `always`, and is so again behind every post.
-    `looked_up` is scratch space for the terms of a post.
+    `offsets` has per matcher where its posts and terms start, and afterwards where they end. `rows` gets each post and
+    the end of its terms. `needed` starts as a copy of `always` and is reset after every post. `looked_up` is scratch
+    space for the terms of one post.
     """
     for post in range(uint64(bounds.shape[0])):
         start, end = uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])
@@ -294,15 +296,15 @@ def _deal(  # type: ignore[no-untyped-def]
             left = bits[post, word]
             if left == 0:
                 continue
-            _need(active, start, end, word, left, of_term, companions, needed)
-            _look_up(terms, start, end, word, left, matters, gaps_after, looked_up)
+            _add_needed(active, start, end, word, left, of_term, companions, needed)
+            _look_up_terms(terms, start, end, word, left, is_used, gaps_after, looked_up)
             while left != 0:
-                place = lowest_bit(left)
-                matcher = word * uint64(64) + place
-                used = _choose(terms, start, end, place, needed[matcher], looked_up, out, places[_ONE, matcher])
-                at = places[_ZERO, matcher]
-                dealt[_ZERO, at], dealt[_ONE, at] = uint32(post), uint32(used)
-                places[_ZERO, matcher], places[_ONE, matcher] = at + _ONE, used
-                for part in range(uint64(WORDS)):
+                bit = lowest_bit(left)
+                matcher = word * uint64(64) + bit
+                used = _choose_terms(terms, start, end, bit, needed[matcher], looked_up, out, offsets[_ONE, matcher])
+                at = offsets[_ZERO, matcher]
+                rows[_ZERO, at], rows[_ONE, at] = uint32(post), uint32(used)
+                offsets[_ZERO, matcher], offsets[_ONE, matcher] = at + _ONE, used
+                for part in range(uint64(SIGNATURE_WORDS)):
                     needed[matcher, part] = always[matcher, part]
                 left &= left - _ONE

@@ -1,7 +1,7 @@
-"""What load to shed (S³-TM 5.2.1): a post goes to fewer matchers than it should, to those where it is worth most.
+"""Load shedding (S³-TM 5.2.1): send a post to fewer matchers than it should reach, to those where it is worth most.
 
-*consensus*: where most of its words lead. *subscription*: where it is in reach of most subscriptions (`reach.py`).
-*random*: whole posts are dropped, whatever they say; the baseline.
+`consensus` keeps the matchers that most of its anchors route to; `subscription` those with the most candidate
+subscriptions (`shed_value.py`); `random`, the baseline, drops whole posts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numba import float64, int64, types, uint8, uint32, uint64
 from numpy.typing import NDArray
 
 from tidings.errors import InputError
-from tidings.jit import inlined, kernel, read, write
+from tidings.jit import inline, kernel, read, write
 from tidings.text.byte_masks import lowest_bit
 
 POLICIES = ("off", "consensus", "subscription", "random")
@@ -24,13 +24,13 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 def check_policy(name: str) -> str:
     if name not in POLICIES:
-        raise InputError(f"There is no way of shedding called {name!r}; choose one of: {', '.join(POLICIES)}.")
+        raise InputError(f"Shedding policy {name!r} does not exist. Choose one of: {', '.join(POLICIES)}.")
     return name
 
 
 @dataclass(frozen=True, slots=True)
-class Shed:
-    """A policy, and to how many matchers a post may go (of `random`: the share of posts that passes)."""
+class ShedDecision:
+    """A policy and its limit: the maximum matchers per post (`random`: the fraction of posts that pass)."""
 
     policy: str = "off"
     limit: float = np.inf
@@ -42,64 +42,64 @@ class Shed:
 
 
 @dataclass(frozen=True, slots=True)
-class Withheld:
-    """What was not sent: posts by matcher, and by the word that led to nothing, or to less, for it.
+class ShedCounts:
+    """Posts that were not sent, per matcher and per anchor that reached fewer matchers because of it.
 
-    A word that is split, which any of its matchers finds all for, counts only where none of them was left.
+    A hot term counts only if none of its splits was reached, because each split has all of its subscriptions.
     """
 
     by_matcher: NDArray[np.int64]
-    by_lead: NDArray[np.int64]
+    by_anchor: NDArray[np.int64]
 
     @property
     def total(self) -> int:
         return int(self.by_matcher.sum())
 
 
-def withhold(
-    shed: Shed,
+def shed_posts(
+    decision: ShedDecision,
     active: NDArray[np.uint32],
     bounds: NDArray[np.uint32],
     of_term: NDArray[np.uint64],
     worth: NDArray[np.uint64],
     bits: NDArray[np.uint64],
     is_split: NDArray[np.uint8] | None = None,
-) -> Withheld:
-    """Clear the matchers in `bits` that posts are not sent to.
+) -> ShedCounts:
+    """Clear the bits of the matchers that posts are not sent to; return the counts.
 
-    `active` has the leads of each post as the router leaves them, `worth` what each of them counts there, `of_term` the
-    matchers of terms. `is_split` flags the leads that have several versions.
+    `active` has the active anchors of each post as the router writes them, `worth` the value of each, `of_term` the
+    matchers of terms. `is_split` flags hot terms.
     """
     matchers, before = bits.shape[1] * 64, bits.copy()
-    chance = (float64(shed.limit), uint64(shed.seed))
-    if shed.policy == "random":
-        _drop(*chance, bits)
+    chance = (float64(decision.limit), uint64(decision.seed))
+    if decision.policy == "random":
+        _drop_posts(*chance, bits)
     else:
-        _limit(active, bounds, of_term, worth, *chance, bits, np.zeros(matchers, np.uint64))
-    withheld = Withheld(np.zeros(matchers, np.int64), np.zeros(len(of_term), np.int64))
+        _limit_matchers(active, bounds, of_term, worth, *chance, bits, np.zeros(matchers, np.uint64))
+    counts = ShedCounts(np.zeros(matchers, np.int64), np.zeros(len(of_term), np.int64))
     split = np.zeros(len(of_term), np.uint8) if is_split is None else is_split
-    _count(active, bounds, of_term, split, before, bits, withheld.by_matcher, withheld.by_lead)
-    return withheld
+    _count_shed(active, bounds, of_term, split, before, bits, counts.by_matcher, counts.by_anchor)
+    return counts
 
 
-@inlined
-def _chance(post, seed):  # type: ignore[no-untyped-def]
-    """A number from 0 to 1 that is as good as random, and the same for the same post and seed."""
+@inline
+def _uniform(post, seed):  # type: ignore[no-untyped-def]
+    """Return a pseudo-random number in [0, 1) that depends only on post and seed."""
     mixed = (uint64(post) + _ONE) * _MIX + seed
     mixed = (mixed ^ (mixed >> uint64(29))) * _MIX
     return float64(mixed >> uint64(11)) / float64(uint64(1) << uint64(53))
 
 
 @kernel(types.void, float64, uint64, write(uint64, 2))
-def _drop(passing, seed, bits):  # type: ignore[no-untyped-def]
+def _drop_posts(fraction, seed, bits):  # type: ignore[no-untyped-def]
     for post in range(uint64(bits.shape[0])):
-        if _chance(post, seed) >= passing:
+        if _uniform(post, seed) >= fraction:
             for word in range(uint64(bits.shape[1])):
                 bits[post, word] = _ZERO
 
 
-@inlined
-def _targets(bits, post):  # type: ignore[no-untyped-def]
+@inline
+def _count_matchers(bits, post):  # type: ignore[no-untyped-def]
     count = uint64(0)
     for word in range(uint64(bits.shape[1])):
         left = bits[post, word]
@@ -109,9 +109,9 @@ def _targets(bits, post):  # type: ignore[no-untyped-def]
     return count
 
 
-@inlined
-def _weigh(active, start, end, of_term, worth, bits, post, score):  # type: ignore[no-untyped-def]
-    """What the post is worth to each of its matchers: one more than its leads count there, so that none has 0."""
+@inline
+def _score(active, start, end, of_term, worth, bits, post, score):  # type: ignore[no-untyped-def]
+    """Write the score of a post at each of its matchers: one plus the worth of its anchors there."""
     for word in range(uint64(bits.shape[1])):
         left = bits[post, word]
         while left != 0:
@@ -128,18 +128,18 @@ def _weigh(active, start, end, of_term, worth, bits, post, score):  # type: igno
                 left &= left - _ONE
 
 
-@inlined
-def _least(bits, post, score):  # type: ignore[no-untyped-def]
-    """The matcher of a post that it is worth least to; of several the one with the highest number."""
-    found, least = uint64(0), ~_ZERO
+@inline
+def _lowest_score(bits, post, score):  # type: ignore[no-untyped-def]
+    """Return the matcher with the lowest score of a post; among equals the one with the highest number."""
+    result, lowest = uint64(0), ~_ZERO
     for word in range(uint64(bits.shape[1])):
         left = bits[post, word]
         while left != 0:
             matcher = word * uint64(64) + lowest_bit(left)
-            if score[matcher] <= least:
-                found, least = matcher, score[matcher]
+            if score[matcher] <= lowest:
+                result, lowest = matcher, score[matcher]
             left &= left - _ONE
-    return found
+    return result
 
 
 @kernel(
@@ -153,39 +153,39 @@ def _least(bits, post, score):  # type: ignore[no-untyped-def]
     write(uint64, 2),
     write(uint64),
 )
-def _limit(active, bounds, of_term, worth, limit, seed, bits, score):  # type: ignore[no-untyped-def]
+def _limit_matchers(active, bounds, of_term, worth, limit, seed, bits, score):  # type: ignore[no-untyped-def]
     whole = uint64(limit)
     for post in range(uint64(bounds.shape[0])):
-        targets = _targets(bits, post)
+        targets = _count_matchers(bits, post)
         if targets <= whole:
             continue
-        allowed = whole + uint64(_chance(post, seed) < limit - float64(whole))
+        allowed = whole + uint64(_uniform(post, seed) < limit - float64(whole))
         if targets <= allowed:
             continue
         start, end = uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])
-        _weigh(active, start, end, of_term, worth, bits, post, score)
+        _score(active, start, end, of_term, worth, bits, post, score)
         for _ in range(targets - allowed):
-            matcher = _least(bits, post, score)
+            matcher = _lowest_score(bits, post, score)
             bits[post, matcher >> uint64(6)] &= ~(_ONE << (matcher & uint64(63)))
 
 
-@inlined
-def _said_before(active, start, at):  # type: ignore[no-untyped-def]
-    """Whether a post has led by this word already."""
-    found = False
+@inline
+def _is_repeated(active, start, at):  # type: ignore[no-untyped-def]
+    """Whether this anchor occurs earlier in the post."""
+    is_repeated = False
     for earlier in range(start, at):
-        found |= active[earlier] == active[at]
-    return found
+        is_repeated |= active[earlier] == active[at]
+    return is_repeated
 
 
-@inlined
+@inline
 def _is_lost(of_term, is_split, term, post, before, bits):  # type: ignore[no-untyped-def]
-    """Whether a lead of a post reaches less than before; where it is split, whether it reaches nothing."""
-    gone, left = _ZERO, _ZERO
+    """Whether an anchor of a post reaches fewer matchers than before; for a hot term, whether it reaches none."""
+    removed, left = _ZERO, _ZERO
     for word in range(uint64(bits.shape[1])):
-        gone |= of_term[term, word] & before[post, word] & ~bits[post, word]
+        removed |= of_term[term, word] & before[post, word] & ~bits[post, word]
         left |= of_term[term, word] & bits[post, word]
-    return gone != 0 and (is_split[term] == 0 or left == 0)
+    return removed != 0 and (is_split[term] == 0 or left == 0)
 
 
 @kernel(
@@ -199,15 +199,15 @@ def _is_lost(of_term, is_split, term, post, before, bits):  # type: ignore[no-un
     write(int64),
     write(int64),
 )
-def _count(active, bounds, of_term, is_split, before, bits, by_matcher, by_lead):  # type: ignore[no-untyped-def]
-    """Count what is in `before` and no longer in `bits`."""
+def _count_shed(active, bounds, of_term, is_split, before, bits, by_matcher, by_anchor):  # type: ignore[no-untyped-def]
+    """Count the posts whose matchers in `before` are missing in `bits`."""
     for post in range(uint64(bits.shape[0])):
         is_shed = False
         for word in range(uint64(bits.shape[1])):
-            gone = before[post, word] & ~bits[post, word]
-            while gone != 0:
-                by_matcher[word * uint64(64) + lowest_bit(gone)] += int64(1)
-                gone &= gone - _ONE
+            removed = before[post, word] & ~bits[post, word]
+            while removed != 0:
+                by_matcher[word * uint64(64) + lowest_bit(removed)] += int64(1)
+                removed &= removed - _ONE
                 is_shed = True
         if not is_shed:
             continue
@@ -216,5 +216,5 @@ def _count(active, bounds, of_term, is_split, before, bits, by_matcher, by_lead)
             term = uint64(active[at])
             if term == 0:
                 break
-            if not _said_before(active, start, at) and _is_lost(of_term, is_split, term, post, before, bits):
-                by_lead[term] += int64(1)
+            if not _is_repeated(active, start, at) and _is_lost(of_term, is_split, term, post, before, bits):
+                by_anchor[term] += int64(1)

@@ -1,7 +1,7 @@
-"""How many subscriptions a post is in reach of, lead by lead: what sending it is worth.
+"""Estimate per anchor how many subscriptions a post may match: the value of sending it.
 
-A lead tells how many conjunctions it leads to and which companions they ask for, not which asks for which. The more of
-the companions a post says, the more of the conjunctions it may satisfy: it is taken to reach as large a share of these.
+An anchor has the number of its conjunctions and the union of their companion terms, but not which belongs to which. The
+estimate assumes that a post with some fraction of the companions may satisfy the same fraction of the conjunctions.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import numpy as np
 from numba import types, uint32, uint64
 
-from tidings.jit import inlined, kernel, read, write
-from tidings.query.anchors import WORDS, signature_of
+from tidings.jit import inline, kernel, read, write
+from tidings.query.anchors import SIGNATURE_WORDS, post_signature
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
-UNIT = 256  # what one conjunction counts that is surely reached; a signature has as many bits
+UNIT = 256  # value of one conjunction whose companions are all in the post; a signature has as many bits
 
 
-@inlined
-def _ones(bits):  # type: ignore[no-untyped-def]
-    """How many bits are set."""
+@inline
+def _popcount(bits):  # type: ignore[no-untyped-def]
+    """Return the number of set bits."""
     bits -= (bits >> _ONE) & uint64(0x5555555555555555)
     bits = (bits & uint64(0x3333333333333333)) + ((bits >> uint64(2)) & uint64(0x3333333333333333))
     bits = (bits + (bits >> uint64(4))) & uint64(0x0F0F0F0F0F0F0F0F)
@@ -27,17 +27,17 @@ def _ones(bits):  # type: ignore[no-untyped-def]
 
 
 @kernel(types.void, read(uint32), read(uint32, 2), read(uint32), read(uint64, 2), read(uint32), write(uint64))
-def within_reach(terms, bounds, active, companions, counts, worth):  # type: ignore[no-untyped-def]
-    """Write what each active lead of each post is worth, at least 1."""
+def match_potential(terms, bounds, active, companions, counts, worth):  # type: ignore[no-untyped-def]
+    """Write the value of each active anchor of each post, at least 1."""
     for post in range(uint64(bounds.shape[0])):
         start, end = uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])
-        said = signature_of(terms, start, end)
+        signature = post_signature(terms, start, end)
         for at in range(start, end):
             term = uint64(active[at])
             if term == 0:
                 break
-            asked, met = _ZERO, _ZERO
-            for word in range(uint64(WORDS)):
-                asked += _ones(companions[term, word])
-                met += _ones(companions[term, word] & said[word])
-            worth[at] = max(_ONE, uint64(counts[term]) * uint64(UNIT) * met // max(_ONE, asked))
+            companion_bits, common_bits = _ZERO, _ZERO
+            for word in range(uint64(SIGNATURE_WORDS)):
+                companion_bits += _popcount(companions[term, word])
+                common_bits += _popcount(companions[term, word] & signature[word])
+            worth[at] = max(_ONE, uint64(counts[term]) * uint64(UNIT) * common_bits // max(_ONE, companion_bits))

@@ -1,7 +1,8 @@
-"""Route by place: PS²Stream's gridᵗ. The cell of a post tells its area, area and word tell the worker (H1); a word that
-leads to nothing in the area (it is not in H2) is passed over, and a post without any other is dropped at once.
+"""Routing by spatial plan: PS²Stream's gridᵗ.
 
-While two plans live side by side, posts go where either sends them."""
+The cell of a post determines its area; area and term determine the matcher (H1). A term that is not an anchor in the
+area (not in H2) is ignored, and a post without anchors is dropped. With two active plans, both route every post.
+"""
 
 from __future__ import annotations
 
@@ -11,109 +12,118 @@ import numpy as np
 from numba import float64, types, uint8, uint16, uint32, uint64
 from numpy.typing import NDArray
 
-from tidings.index.grid import find_list, hash_table, on_globe
-from tidings.index.reader import Index, LiveSegment
-from tidings.index.spatial_shards import space_plan
-from tidings.jit import inlined, kernel, read, write
-from tidings.plan.space import SpacePlan
-from tidings.ragged import distinct
-from tidings.routing.router import Routed, Router, Share, spread_of
-from tidings.routing.shed import Shed
-from tidings.text.analyzer import Received
+from tidings.index.grid import build_hash_table, find_postings, on_globe
+from tidings.index.plan_files import cached_spatial_plan
+from tidings.index.reader import Index, SegmentView
+from tidings.jit import inline, kernel, read, write
+from tidings.plan.space import SpatialPlan
+from tidings.ragged import sorted_unique
+from tidings.routing.router import RoutedBatch, Router, count_outputs, count_spread, slice_batches
+from tidings.routing.shed import ShedDecision
+from tidings.text.analyzer import AnalyzedBatch
 from tidings.text.byte_masks import lowest_bit
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
-_IN_AREAS, _FREE = np.uint8(1), np.uint8(2)
-_SHED_NOTHING = Shed()
+_IN_SOME_AREAS, _EVERYWHERE = np.uint8(1), np.uint8(2)
+_NO_SHEDDING = ShedDecision()
 
 
-def open_router(index: Index) -> Router | AreaRouter:
-    """The router an index needs."""
+def open_router(index: Index) -> Router | SpatialRouter:
+    """Return the router for the plan of an index."""
     plan = index.manifest.plan
-    return AreaRouter(index) if plan is not None and plan.space else Router(index)
+    return SpatialRouter(index) if plan is not None and plan.spatial_file else Router(index)
 
 
-class AreaRouter:
-    """The grid of a space plan, with what the subscriptions of an index version are led to by."""
+class SpatialRouter:
+    """Routes by the grid of a spatial plan and the anchors of an index version."""
 
     def __init__(self, index: Index) -> None:
         plan = index.manifest.plan
         assert plan is not None
         self.matchers = plan.matchers
         self._width = (self.matchers + 63) // 64
-        live = [one for matcher in range(self.matchers) for one in index.shard(matcher)]
+        views = [view for matcher in range(self.matchers) for view in index.shard(matcher)]
         terms = index.vocabulary.terms()
-        files = [(plan.space, False)] + [(plan.before, True)] * bool(plan.before)
+        files = [(plan.spatial_file, False)] + [(plan.previous_file, True)] * bool(plan.previous_file)
         self._grids = [
-            _Grid(space_plan(index.folder / file), terms, [one for one in live if one.is_old == is_old])
-            for file, is_old in files
+            _Grid(
+                cached_spatial_plan(index.folder / file), terms, [v for v in views if v.by_previous_plan == is_previous]
+            )
+            for file, is_previous in files
         ]
 
     @property
     def size_bytes(self) -> int:
-        """What a dispatcher needs of memory: H1 and H2."""
+        """Memory of H1 and H2 in bytes."""
         return sum(grid.size_bytes for grid in self._grids)
 
-    def route(self, received: Received, positions: NDArray[np.float64], shed: Shed = _SHED_NOTHING) -> Routed:
-        """The share of every matcher that is sent anything of a batch: posts with all their words."""
-        assert not shed.is_on, "only plans of words shed"
-        bits = np.zeros((len(received), self._width), np.uint64)
-        cells = [grid.route(received, positions, bits) for grid in self._grids]
-        room = np.zeros((2, self.matchers), np.uint64)
-        _count(received.bounds, bits, room)
-        firsts = np.concatenate([np.zeros((2, 1), np.uint64), np.cumsum(room, axis=1, dtype=np.uint64)], axis=1)
-        dealt = np.empty((2, int(firsts[0, -1])), np.uint32)
-        terms = np.empty(int(firsts[1, -1]), np.uint32)
-        _deal(received.terms, received.bounds, bits, firsts.copy(), dealt, terms)
-        shares = [_share(n, firsts, dealt, terms) for n in np.flatnonzero(room[0]).tolist()]
-        return Routed(shares, None, spread_of(bits, self.matchers), cells[0])
+    def route(
+        self, batch: AnalyzedBatch, positions: NDArray[np.float64], shed: ShedDecision = _NO_SHEDDING
+    ) -> RoutedBatch:
+        """Return the posts of every matcher that receives any, with all their terms."""
+        assert not shed.is_on, "only word plans support shedding"
+        bits = np.zeros((len(batch), self._width), np.uint64)
+        cells = [grid.route(batch, positions, bits) for grid in self._grids]
+        sizes = np.zeros((2, self.matchers), np.uint64)
+        count_outputs(batch.bounds, bits, sizes)
+        offsets = np.concatenate([np.zeros((2, 1), np.uint64), np.cumsum(sizes, axis=1, dtype=np.uint64)], axis=1)
+        rows = np.empty((2, int(offsets[0, -1])), np.uint32)
+        terms = np.empty(int(offsets[1, -1]), np.uint32)
+        ends = offsets.copy()
+        _distribute(batch.terms, batch.bounds, bits, ends, rows, terms)
+        batches = slice_batches(offsets, ends, rows, terms)
+        return RoutedBatch(batches, None, count_spread(bits, self.matchers), cells[0])
 
 
 class _Grid:
-    """One plan, with what leads to the subscriptions that lie as it says."""
+    """One plan, and the anchors of the subscriptions that were placed by it."""
 
-    def __init__(self, plan: SpacePlan, terms: Sequence[bytes], live: Sequence[LiveSegment]) -> None:
+    def __init__(self, plan: SpatialPlan, terms: Sequence[bytes], views: Sequence[SegmentView]) -> None:
         self._lines = (plan.lines.lons, plan.lines.lats)
-        self._area_of = np.append(plan.area_of_cell, np.uint32(plan.nowhere))
-        row_of, self._workers = plan.workers_of(terms)
-        self._row_of, self._name_of = row_of.astype(np.uint32), plan.names
-        self._keys = distinct(np.concatenate([np.zeros(0, np.uint64), *(one.areas.keys for one in live)]))
-        self._table = hash_table(self._keys)
-        self._leads = np.zeros(len(terms) + 1, np.uint8)
-        self._leads[(self._keys & np.uint64(0xFFFFFFFF)).astype(np.int64)] |= _IN_AREAS
-        for one in live:
-            self._leads[one.areas.free] |= _FREE
+        self._area_of = np.append(plan.area_of_cell, np.uint32(plan.unlocated_area))
+        row_of, self._matchers = plan.matchers_of(terms)
+        self._row_of, self._former_id_of = row_of.astype(np.uint32), plan.former_ids
+        self._keys = sorted_unique(np.concatenate([np.zeros(0, np.uint64), *(view.areas.keys for view in views)]))
+        self._table = build_hash_table(self._keys)
+        self._anchor_flags = np.zeros(len(terms) + 1, np.uint8)
+        self._anchor_flags[(self._keys & np.uint64(0xFFFFFFFF)).astype(np.int64)] |= _IN_SOME_AREAS
+        for view in views:
+            self._anchor_flags[view.areas.free_terms] |= _EVERYWHERE
 
     @property
     def size_bytes(self) -> int:
-        arrays = (self._area_of, self._row_of, self._name_of, self._workers, self._keys, self._table, self._leads)
+        arrays = (
+            self._area_of,
+            self._row_of,
+            self._former_id_of,
+            self._matchers,
+            self._keys,
+            self._table,
+            self._anchor_flags,
+        )
         return sum(array.nbytes for array in arrays)
 
-    def route(self, received: Received, positions: NDArray[np.float64], bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
-        """Add the workers of each post to its bits; the cell of each, one behind the last where it has no position."""
-        cells = np.empty(len(received), np.uint32)
+    def route(
+        self, batch: AnalyzedBatch, positions: NDArray[np.float64], bits: NDArray[np.uint64]
+    ) -> NDArray[np.uint32]:
+        """Add the matchers of each post to its bits; return its cell, or one past the last if it has no position."""
+        cells = np.empty(len(batch), np.uint32)
         _cells(positions.ravel(), *self._lines, np.uint64(len(self._area_of) - 1), cells)
         areas = self._area_of[cells]
-        known = (self._leads, self._table, self._keys)
-        where = (self._name_of[areas], self._row_of[areas])
-        _route(received.terms, received.bounds, *where, *known, self._workers, bits)
+        anchors = (self._anchor_flags, self._table, self._keys)
+        places = (self._former_id_of[areas], self._row_of[areas])
+        _route(batch.terms, batch.bounds, *places, *anchors, self._matchers, bits)
         return cells
 
 
-def _share(matcher: int, firsts: NDArray[np.uint64], dealt: NDArray[np.uint32], terms: NDArray[np.uint32]) -> Share:
-    (first, last), (base, end) = firsts[:, matcher : matcher + 2].tolist()
-    starts = np.concatenate([np.zeros(1, np.uint32), dealt[1, first:last] - np.uint32(base)])
-    return Share(matcher, dealt[0, first:last], terms[base:end], starts)
-
-
-@inlined
-def _beyond(lines, place):  # type: ignore[no-untyped-def]
-    """How many lines a point is not below, as `Lines.column` and `Lines.row` count."""
+@inline
+def _count_lines_below(lines, coordinate):  # type: ignore[no-untyped-def]
+    """Return how many grid lines are not above a coordinate, as `GridLines` counts columns and rows."""
     low, high = _ZERO, uint64(lines.size)
     while low < high:
         middle = (low + high) >> _ONE
-        if lines[middle] <= place:
+        if lines[middle] <= coordinate:
             low = middle + _ONE
         else:
             high = middle
@@ -122,27 +132,27 @@ def _beyond(lines, place):  # type: ignore[no-untyped-def]
 
 @kernel(types.void, read(float64), read(float64), read(float64), uint64, write(uint32))
 def _cells(positions, lons, lats, nowhere, cells):  # type: ignore[no-untyped-def]
-    """The cell of each post; `nowhere` for one without a position."""
+    """Write the cell of each post; `nowhere` for posts without a position."""
     for post in range(uint64(cells.size)):
         lon, lat = positions[post * uint64(2)], positions[post * uint64(2) + _ONE]
         if on_globe(lon, lat):
-            cell = _beyond(lats, lat) * (uint64(lons.size) + _ONE) + _beyond(lons, lon)
+            cell = _count_lines_below(lats, lat) * (uint64(lons.size) + _ONE) + _count_lines_below(lons, lon)
             cells[post] = uint32(cell)
         else:
             cells[post] = uint32(nowhere)
 
 
-@inlined
-def _leads_there(area, term, leads, table, keys):  # type: ignore[no-untyped-def]
-    """Whether a word leads to anything in an area: H2."""
-    if leads[term] & uint8(2):
+@inline
+def _is_anchor_in(area, term, anchor_flags, table, keys):  # type: ignore[no-untyped-def]
+    """Whether a term is an anchor in an area (H2)."""
+    if anchor_flags[term] & uint8(2):
         return True
-    return leads[term] != 0 and find_list(table, keys, area << uint64(32) | term) != 0
+    return anchor_flags[term] != 0 and find_postings(table, keys, area << uint64(32) | term) != 0
 
 
-@inlined
-def _send(worker, post, bits):  # type: ignore[no-untyped-def]
-    bits[post, worker >> uint64(6)] |= _ONE << (worker & uint64(63))
+@inline
+def _set_matcher(matcher, post, bits):  # type: ignore[no-untyped-def]
+    bits[post, matcher >> uint64(6)] |= _ONE << (matcher & uint64(63))
 
 
 @kernel(
@@ -157,47 +167,34 @@ def _send(worker, post, bits):  # type: ignore[no-untyped-def]
     read(uint16, 2),
     write(uint64, 2),
 )
-def _route(terms, bounds, areas, rows, leads, table, keys, workers, bits):  # type: ignore[no-untyped-def]
-    """Collect the workers of every post, as bits; term 0, no word, leads to what asks for a region only.
+def _route(terms, bounds, areas, rows, anchor_flags, table, keys, matchers, bits):  # type: ignore[no-untyped-def]
+    """Write the matchers of every post as bits; term 0 (no term) is the anchor of conjunctions with only a region.
 
-    `areas` are those of the posts, by the number that leads know, and `rows` tells where their workers stand.
+    `areas` has the area of each post as the keys number it, `rows` its row in `matchers`.
     """
     for post in range(uint64(bounds.shape[0])):
         area, row = uint64(areas[post]), uint64(rows[post])
-        if _leads_there(area, _ZERO, leads, table, keys):
-            _send(uint64(workers[row, _ZERO]), post, bits)
+        if _is_anchor_in(area, _ZERO, anchor_flags, table, keys):
+            _set_matcher(uint64(matchers[row, _ZERO]), post, bits)
         for at in range(uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])):
             term = uint64(terms[at])
-            if term != 0 and _leads_there(area, term, leads, table, keys):
-                _send(uint64(workers[row, term]), post, bits)
-
-
-@kernel(types.void, read(uint32, 2), read(uint64, 2), write(uint64, 2))
-def _count(bounds, bits, room):  # type: ignore[no-untyped-def]
-    """How many posts and terms every matcher gets."""
-    for post in range(uint64(bounds.shape[0])):
-        for word in range(uint64(bits.shape[1])):
-            left = bits[post, word]
-            while left != 0:
-                matcher = word * uint64(64) + lowest_bit(left)
-                room[_ZERO, matcher] += _ONE
-                room[_ONE, matcher] += uint64(bounds[post, _ONE]) - uint64(bounds[post, _ZERO])
-                left &= left - _ONE
+            if term != 0 and _is_anchor_in(area, term, anchor_flags, table, keys):
+                _set_matcher(uint64(matchers[row, term]), post, bits)
 
 
 @kernel(types.void, read(uint32), read(uint32, 2), read(uint64, 2), write(uint64, 2), write(uint32, 2), write(uint32))
-def _deal(terms, bounds, bits, places, dealt, chosen):  # type: ignore[no-untyped-def]
-    """Give every matcher its posts with their terms; `places` says where those of each matcher are written next."""
+def _distribute(terms, bounds, bits, offsets, rows, output):  # type: ignore[no-untyped-def]
+    """Write the posts of every matcher with all their terms; `offsets` has where its next post and terms go."""
     for post in range(uint64(bounds.shape[0])):
         for word in range(uint64(bits.shape[1])):
             left = bits[post, word]
             while left != 0:
                 matcher = word * uint64(64) + lowest_bit(left)
-                to = places[_ONE, matcher]
+                to = offsets[_ONE, matcher]
                 for at in range(uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])):
-                    chosen[to] = terms[at]
+                    output[to] = terms[at]
                     to += _ONE
-                row = places[_ZERO, matcher]
-                dealt[_ZERO, row], dealt[_ONE, row] = uint32(post), uint32(to)
-                places[_ZERO, matcher], places[_ONE, matcher] = row + _ONE, to
+                row = offsets[_ZERO, matcher]
+                rows[_ZERO, row], rows[_ONE, row] = uint32(post), uint32(to)
+                offsets[_ZERO, matcher], offsets[_ONE, matcher] = row + _ONE, to
                 left &= left - _ONE

@@ -1,4 +1,4 @@
-"""What routing notices of posts in passing: where they would go, what was withheld, and some of their texts."""
+"""Statistics of routing: matchers per post, shed posts, posts per cell, and a sample of texts."""
 
 from __future__ import annotations
 
@@ -9,86 +9,89 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidings.routing.router import Routed
+from tidings.routing.router import RoutedBatch
 
 Counts = NDArray[np.int64]
-Positions = NDArray[np.float64]  # longitude and latitude, NaN where a post has none
+Positions = NDArray[np.float64]  # longitude and latitude; NaN if a post has no position
 _NO_TEXTS = pa.array([], pa.large_string())
 
 
-def _none() -> Counts:
+def _no_counts() -> Counts:
     return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
-    """Of some posts: ``spread[n]`` of them lead to `n` matchers, `by_matcher` were withheld from each.
+class RoutingStats:
+    """Statistics of some posts: ``spread[n]`` of them reach `n` matchers without shedding.
 
-    Word ``leads[i]`` led to less than it should for ``by_lead[i]`` posts. `texts` are some of the posts, `positions`
-    where these are. ``by_cell[i]`` posts of cell and matcher ``cells[i]`` (cell · matchers + matcher) were sent.
+    `shed_by_matcher` counts the posts not sent to each matcher, ``shed_by_anchor[i]`` those for which anchor
+    ``anchors[i]`` reached fewer matchers, ``sent_by_cell[i]`` the posts sent for ``cells[i]``, which is
+    cell · matchers + matcher.
     """
 
-    spread: Counts = field(default_factory=_none)
-    by_matcher: Counts = field(default_factory=_none)
-    leads: Counts = field(default_factory=_none)
-    by_lead: Counts = field(default_factory=_none)
-    texts: pa.Array = field(default_factory=lambda: _NO_TEXTS)
-    positions: Positions = field(default_factory=lambda: np.zeros((0, 2)))
-    cells: Counts = field(default_factory=_none)
-    by_cell: Counts = field(default_factory=_none)
+    spread: Counts = field(default_factory=_no_counts)
+    shed_by_matcher: Counts = field(default_factory=_no_counts)
+    anchors: Counts = field(default_factory=_no_counts)
+    shed_by_anchor: Counts = field(default_factory=_no_counts)
+    sample_texts: pa.Array = field(default_factory=lambda: _NO_TEXTS)
+    sample_positions: Positions = field(default_factory=lambda: np.zeros((0, 2)))
+    cells: Counts = field(default_factory=_no_counts)
+    sent_by_cell: Counts = field(default_factory=_no_counts)
 
     @classmethod
-    def of(cls, routed: Routed, texts: pa.Array = _NO_TEXTS, positions: Positions | None = None) -> Noted:
-        some = (texts, np.full((len(texts), 2), np.nan) if positions is None else positions)
+    def from_routed(
+        cls, routed: RoutedBatch, texts: pa.Array = _NO_TEXTS, positions: Positions | None = None
+    ) -> RoutingStats:
+        sample = (texts, np.full((len(texts), 2), np.nan) if positions is None else positions)
         matchers = len(routed.spread) - 1
         cells = _sent_by_cell(routed, matchers)
-        if routed.withheld is None:
-            return cls(routed.spread, _none(), _none(), _none(), *some, *cells)
-        leads = np.flatnonzero(routed.withheld.by_lead)
-        by_lead = routed.withheld.by_lead[leads]
-        return cls(routed.spread, routed.withheld.by_matcher[:matchers], leads, by_lead, *some, *cells)
+        if routed.shed is None:
+            return cls(routed.spread, _no_counts(), _no_counts(), _no_counts(), *sample, *cells)
+        anchors = np.flatnonzero(routed.shed.by_anchor)
+        by_anchor = routed.shed.by_anchor[anchors]
+        return cls(routed.spread, routed.shed.by_matcher[:matchers], anchors, by_anchor, *sample, *cells)
 
     @property
     def posts(self) -> int:
         return int(self.spread.sum())
 
     @property
-    def withheld(self) -> int:
-        return int(self.by_matcher.sum())
+    def shed(self) -> int:
+        return int(self.shed_by_matcher.sum())
 
 
-def all_of(noted: Iterable[Noted]) -> Noted:
-    """Several as one."""
-    parts = list(noted)
-    return Noted(
-        _sum([one.spread for one in parts]),
-        _sum([one.by_matcher for one in parts]),
-        *summed([(one.leads, one.by_lead) for one in parts]),
-        pa.concat_arrays([_NO_TEXTS, *(one.texts for one in parts)]),
-        np.concatenate([np.zeros((0, 2)), *(one.positions for one in parts)]),
-        *summed([(one.cells, one.by_cell) for one in parts]),
+def merge_stats(stats: Iterable[RoutingStats]) -> RoutingStats:
+    """Return the sum of several statistics."""
+    parts = list(stats)
+    return RoutingStats(
+        _sum([part.spread for part in parts]),
+        _sum([part.shed_by_matcher for part in parts]),
+        *sum_counts([(part.anchors, part.shed_by_anchor) for part in parts]),
+        pa.concat_arrays([_NO_TEXTS, *(part.sample_texts for part in parts)]),
+        np.concatenate([np.zeros((0, 2)), *(part.sample_positions for part in parts)]),
+        *sum_counts([(part.cells, part.sent_by_cell) for part in parts]),
     )
 
 
-def summed(counted: Sequence[tuple[Counts, Counts]]) -> tuple[Counts, Counts]:
-    """(names, ascending; how often each was counted) of several such pairs."""
-    names, place = np.unique(np.concatenate([_none(), *(some for some, _ in counted)]), return_inverse=True)
-    counts = np.zeros(len(names), np.int64)
-    np.add.at(counts, place, np.concatenate([_none(), *(often for _, often in counted)]))
-    return names, counts
+def sum_counts(pairs: Sequence[tuple[Counts, Counts]]) -> tuple[Counts, Counts]:
+    """Sum several (keys, counts); return the keys ascending and their counts."""
+    keys, rows = np.unique(np.concatenate([_no_counts(), *(some_keys for some_keys, _ in pairs)]), return_inverse=True)
+    counts = np.zeros(len(keys), np.int64)
+    np.add.at(counts, rows, np.concatenate([_no_counts(), *(some_counts for _, some_counts in pairs)]))
+    return keys, counts
 
 
-def _sent_by_cell(routed: Routed, matchers: int) -> tuple[Counts, Counts]:
+def _sent_by_cell(routed: RoutedBatch, matchers: int) -> tuple[Counts, Counts]:
     if routed.cells is None:
-        return _none(), _none()
+        return _no_counts(), _no_counts()
     cells = routed.cells.astype(np.int64) * matchers
-    sent = [cells[share.posts] + share.matcher for share in routed.shares]
-    names, counts = np.unique(np.concatenate([_none(), *sent]), return_counts=True)
-    return names, counts.astype(np.int64)
+    sent = [cells[batch.posts] + batch.matcher for batch in routed.batches]
+    keys, counts = np.unique(np.concatenate([_no_counts(), *sent]), return_counts=True)
+    return keys, counts.astype(np.int64)
 
 
 def _sum(counts: list[Counts]) -> Counts:
-    whole = np.zeros(max(map(len, counts), default=0), np.int64)
-    for some in counts:
-        whole[: len(some)] += some
-    return whole
+    total = np.zeros(max(map(len, counts), default=0), np.int64)
+    for part in counts:
+        total[: len(part)] += part
+    return total
