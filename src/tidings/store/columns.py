@@ -1,4 +1,4 @@
-"""Arrow columns as the store keeps them: sanitised text and links, ids with their kind, times and tags as text."""
+"""Convert Arrow columns to the columns of the store: sanitized text and links, typed ids, times and tags as text."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from tidings.errors import InputError
 from tidings.text.sanitize import clean_text
 from tidings.text.sanitize_columns import clean_links, clean_texts
 
-TEXT_ID, WHOLE_ID = 0, 1
-MAX_ID_BYTES = 1_024  # PostgreSQL indexes no more than 2,700
-MAX_EXCERPT = 200
-MAX_REJECTED_A_BATCH = 1_000
+TEXT_ID, INTEGER_ID = 0, 1
+MAX_ID_BYTES = 1_024  # PostgreSQL can index up to 2,700
+MAX_EXCERPT_CHARACTERS = 200
+MAX_REJECTED_PER_BATCH = 1_000
 _TEXTS = ("text", "author", "lang", "title")
 _REJECTED = {"source": pa.string(), "source_row": pa.int64(), "reason": pa.string(), "excerpt": pa.string()}
 
 
 def id_kind(kind: pa.DataType) -> int:
-    """Which kind of id a column of this type holds; InputError if the store cannot keep it as it is."""
+    """Return the kind of id of a column type. Raises InputError if the store cannot restore such ids exactly."""
     if pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
-        return WHOLE_ID
+        return INTEGER_ID
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return TEXT_ID
-    raise InputError(f"Posts whose ids are of type {kind} cannot be stored; cast them to text or whole numbers.")
+    raise InputError(f"Post ids: type {kind} cannot be stored. Cast them to text or integers.")
 
 
-def original_id(text: str, kind: int) -> int | str:
-    """The id with the type and value it came with."""
-    return int(text) if kind == WHOLE_ID else text
+def restore_id(text: str, kind: int) -> int | str:
+    """Return a stored id with its original type and value."""
+    return int(text) if kind == INTEGER_ID else text
 
 
-def clean(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column as valid text; what is not UTF-8, and NUL, which PostgreSQL cannot hold, becomes U+FFFD."""
+def replace_invalid(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column as valid text: invalid UTF-8, and NUL, which PostgreSQL cannot hold, become U+FFFD."""
     text = column if pa.types.is_string(column.type) else column.cast(pa.string())
     try:
         text.validate(full=True)
@@ -49,7 +49,7 @@ def clean(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _has_nul(chunk: pa.Array) -> bool:
-    """Looks at all bytes at once, which is ten times faster than Arrow's search in every text."""
+    """Compare all bytes of the chunk in one step, which is ten times faster than Arrow's search per text."""
     _, offsets, data = chunk.buffers()
     if not len(chunk) or data is None:
         return False
@@ -59,60 +59,60 @@ def _has_nul(chunk: pa.Array) -> bool:
 
 
 def post_columns(posts: pa.Table) -> pa.Table:
-    """The posts in the columns of the table `post`, without number and refs. Columns it does not know are left out."""
-    made = {"id": clean(posts["id"])}
-    made |= {name: clean_texts(clean(posts[name])) for name in _TEXTS if name in posts.column_names}
+    """Return the columns of the table `post` except number and refs; other columns are dropped."""
+    columns = {"id": replace_invalid(posts["id"])}
+    columns |= {name: clean_texts(replace_invalid(posts[name])) for name in _TEXTS if name in posts.column_names}
     if "link" in posts.column_names:
-        made["link"] = clean_links(clean(posts["link"]))
+        columns["link"] = clean_links(replace_invalid(posts["link"]))
     if "time" in posts.column_names:
-        made["time"] = times(posts["time"])
+        columns["time"] = format_times(posts["time"])
     for name in ("lat", "lon"):
         if name in posts.column_names:
-            made[name] = posts[name].cast(pa.float64())
+            columns[name] = posts[name].cast(pa.float64())
     if "tags" in posts.column_names:
-        made["tags"] = tags(posts["tags"])
+        columns["tags"] = format_tags(posts["tags"])
     if "arrived_at" in posts.column_names:
-        made["arrived_at"] = posts["arrived_at"].cast(pa.float64())
-    return pa.table(made)
+        columns["arrived_at"] = posts["arrived_at"].cast(pa.float64())
+    return pa.table(columns)
 
 
-def times(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Times as ISO 8601 in UTC; what came as text or a number stays as it was written."""
+def format_times(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return timestamps as ISO 8601 in UTC; text and numbers stay as they are."""
     if not pa.types.is_timestamp(column.type):
-        return clean_texts(clean(column))
+        return clean_texts(replace_invalid(column))
     naive = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.timestamp("us"))
     return pc.binary_join_element_wise(pc.binary_replace_slice(naive.cast(pa.string()), 10, 11, "T"), "Z", "")
 
 
-def tags(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Lists of tags as JSON; text stays one tag."""
+def format_tags(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return lists of tags as JSON; a text is one tag."""
     if column.null_count == len(column):
         return pa.chunked_array([pa.nulls(len(column), pa.string())])
     if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
-        column = clean(column)
-    return clean(pa.chunked_array([[_tags(value) for value in column.to_pylist()]], pa.string()))
+        column = replace_invalid(column)
+    return replace_invalid(pa.chunked_array([[_to_json(value) for value in column.to_pylist()]], pa.string()))
 
 
-def _tags(value: list[str | None] | str | None) -> str | None:
+def _to_json(value: list[str | None] | str | None) -> str | None:
     listed = [value] if isinstance(value, str) else value
     return json.dumps([clean_text(tag) for tag in listed if tag], ensure_ascii=False) if listed else None
 
 
 def rejected_columns(rejected: pa.Table) -> pa.Table:
-    """The first rows of `source`, `source_row`, `reason`, `excerpt`, shortened; columns that are missing are null.
+    """Return the first rows of `source`, `source_row`, `reason`, `excerpt`, shortened; missing columns are null.
 
-    An excerpt shows what came, for who has to find out. It goes to `tidings status` only, which makes it harmless.
+    The excerpt shows the raw input for debugging. Only `tidings status` prints it, which sanitizes it.
     """
-    head = rejected.slice(0, MAX_REJECTED_A_BATCH)
-    made = {}
+    head = rejected.slice(0, MAX_REJECTED_PER_BATCH)
+    columns = {}
     for name, kind in _REJECTED.items():
         column = head[name].cast(kind) if name in head.column_names else pa.chunked_array([pa.nulls(len(head), kind)])
-        made[name] = clean(column) if kind == pa.string() else column
-    made["reason"] = pc.fill_null(made["reason"], "no reason was given")
-    made["excerpt"] = pc.utf8_slice_codeunits(made["excerpt"], 0, MAX_EXCERPT)
-    return pa.table(made)
+        columns[name] = replace_invalid(column) if kind == pa.string() else column
+    columns["reason"] = pc.fill_null(columns["reason"], "no reason was given")
+    columns["excerpt"] = pc.utf8_slice_codeunits(columns["excerpt"], 0, MAX_EXCERPT_CHARACTERS)
+    return pa.table(columns)
 
 
-def numbered(columns: pa.Table, first: int, name: str = "number") -> pa.Table:
-    """The rows with growing numbers."""
+def append_numbers(columns: pa.Table, first: int, name: str = "number") -> pa.Table:
+    """Append a column of consecutive numbers."""
     return columns.append_column(name, pa.array(np.arange(first, first + len(columns), dtype=np.int64)))

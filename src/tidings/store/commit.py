@@ -1,9 +1,9 @@
-"""Storing one batch in one transaction, part by part: posts once each, matches once each, the ledger last.
+"""Commit one batch in one transaction, chunk by chunk: posts once, matches once, the ledger last.
 
-Numbers make it cheap. Every post of a batch is given the next number of one counter. A post never seen before keeps it,
-and its matches have it as their cursor, so nothing needs to be looked up. A post that is stored already (it came again,
-after a new subscription) stays as it is, and the number given now becomes the cursor of what is newly found for it: a
-*late* match, one whose cursor is not the number of its post.
+Numbers make this cheap. Every post of a batch gets the next number of one counter. A new post keeps it, and its matches
+use it as their cursor, so nothing is looked up. A post that is stored already (it arrived again, after a new
+subscription) stays as it is, and its new number becomes the cursor of its new matches: *late* matches, whose cursor is
+not the number of their post.
 """
 
 from __future__ import annotations
@@ -16,22 +16,20 @@ import numpy as np
 import pyarrow as pa
 
 from tidings.errors import StoreError
-from tidings.store import shed_totals
-from tidings.store.columns import MAX_REJECTED_A_BATCH, numbered, rejected_columns
-from tidings.store.database import Database, Whole
-from tidings.store.dedup import Hits, distinct, once, runs, sorted_once
-from tidings.store.rows import Stored
+from tidings.store.columns import MAX_REJECTED_PER_BATCH, append_numbers, rejected_columns
+from tidings.store.counters import advance_counter, read_counter
+from tidings.store.database import Database, Int64Array
+from tidings.store.dedup import MatchRows, count_runs, distinct_matches, distinct_posts, sorted_distinct
+from tidings.store.rows import CommitResult
 from tidings.store.schema import ERA_BITS
-from tidings.store.shed_totals import ShedCounts
+from tidings.store.shed_totals import NOTHING_SHED, ShedCounts, add_shed_counts
 
 _MOMENT_S = 60.0
-_MANY = 1 << (ERA_BITS - 2)  # so there are four times as many eras at most, through which who reads must go
-_NOTHING_SHED = ShedCounts()
-_NONE_YET = "Batch {} of stream {!r} was never begun; call begin() first."
+_NEW_ERA_POSTS = 1 << (ERA_BITS - 2)  # at most four times as many eras as necessary, which readers must go through
 
-_NEW = f"""INSERT INTO match (era, subscription, cursor, post, index_version, batch)
+_INSERT_NEW = f"""INSERT INTO match (era, subscription, cursor, post, index_version, batch)
     SELECT (hit.b + ?) >> {ERA_BITS}, hit.a, hit.b + ?, hit.b + ?, ?, ? FROM (SELECT a, b FROM {{}}) AS hit"""
-_LATE = f"""INSERT INTO match (era, subscription, cursor, post, index_version, batch)
+_INSERT_LATE = f"""INSERT INTO match (era, subscription, cursor, post, index_version, batch)
     SELECT (hit.b + ?) >> {ERA_BITS}, hit.a, hit.b + ?, known.a, ?, ?
     FROM (SELECT a, b FROM {{}}) AS hit JOIN known_post AS known ON known.b = hit.b
     WHERE NOT EXISTS (SELECT 1 FROM match m
@@ -39,184 +37,189 @@ _LATE = f"""INSERT INTO match (era, subscription, cursor, post, index_version, b
     AND NOT EXISTS (SELECT 1 FROM match m
         WHERE m.post = known.a AND m.subscription = hit.a AND m.cursor <> m.post)
     RETURNING subscription, post"""
-_TALLY = """INSERT INTO tally (subscription, kept) SELECT a, b FROM {} WHERE true
+_ADD_TO_TALLY = """INSERT INTO tally (subscription, kept) SELECT a, b FROM {} WHERE true
     ON CONFLICT (subscription) DO UPDATE SET kept = tally.kept + excluded.kept"""
-_DEAD = """SELECT a FROM {} WHERE NOT EXISTS
+_REMOVED = """SELECT a FROM {} WHERE NOT EXISTS
     (SELECT 1 FROM subscription s WHERE s.id = a AND s.removed_at IS NULL)"""
-_KNOWN = "SELECT place, number FROM {} CROSS JOIN post p WHERE p.id = value AND p.id_kind = ?"
+_KNOWN_POSTS = "SELECT row_index, number FROM {} CROSS JOIN post p WHERE p.id = value AND p.id_kind = ?"
 
 
-class Stamp(NamedTuple):
-    """What every match of a commit carries, and when it is."""
+class _Stamp(NamedTuple):
+    """Values that all matches of a commit share."""
 
     index_version: int
     batch: int
     now: float
 
 
-class Found(NamedTuple):
-    """A part of what a batch found, as `Store.commit` takes it; `matches` refer to the posts of the same part."""
+class BatchChunk(NamedTuple):
+    """A part of the results of a batch, see `BatchLedger.commit`; `matches` refer to `posts` of the same chunk."""
 
     posts: pa.Table
     matches: pa.Table
     rejected: pa.Table
 
 
-def commit(
+def commit_batch(
     db: Database,
     key: tuple[str, int],
-    parts: Iterable[Found],
-    figures: Mapping[str, object],
+    chunks: Iterable[BatchChunk],
+    metrics: Mapping[str, object],
     now: float,
     before_commit: Callable[[], None],
-    shed: ShedCounts = _NOTHING_SHED,
-) -> Stored:
-    """Store the batch; nothing at all if it is stored already."""
-    with db.write():
-        found = db.rows("SELECT state, index_version FROM batch WHERE stream = ? AND batch = ?", *key)
-        if not found:
-            raise StoreError(_NONE_YET.format(key[1], key[0]))
-        if found[0][0] == "done":
-            return Stored(0, 0, sum(len(part.matches) for part in parts), 0)
-        stored = Stored(0, 0, 0, 0)
-        for part in parts:
-            stored = _store_part(db, key, part, stored, Stamp(found[0][1], key[1], now))
-        shed_totals.add(db, shed)
-        _close(db, key, stored, figures, now)
+    shed: ShedCounts = NOTHING_SHED,
+) -> CommitResult:
+    """Store the results of a batch; do nothing if it is done already."""
+    with db.transaction():
+        rows = db.fetch("SELECT state, index_version FROM batch WHERE stream = ? AND batch = ?", *key)
+        if not rows:
+            raise StoreError(f"Batch {key[1]} of stream {key[0]!r}: it has not begun. Call begin() first.")
+        state, index_version = rows[0]
+        if state == "done":
+            return CommitResult(0, 0, sum(len(chunk.matches) for chunk in chunks), 0)
+        total = CommitResult(0, 0, 0, 0)
+        for chunk in chunks:
+            total = _store_chunk(db, key, chunk, total, _Stamp(index_version, key[1], now))
+        add_shed_counts(db, shed)
+        _mark_done(db, key, total, metrics, now)
         before_commit()
-    return stored
+    return total
 
 
-def _store_part(db: Database, key: tuple[str, int], part: Found, before: Stored, stamp: Stamp) -> Stored:
-    """Store a part; what is stored of the batch by then."""
-    stored, unfit = _store_matches(db, part.posts, part.matches, stamp)
-    rejected = _store_rejected(db, key, part.rejected, unfit, before.rejected)
-    known = len(part.matches) - stored.matches
-    added = (stored.posts, stored.matches, known, rejected)
-    return Stored(*(one + other for one, other in zip(before, added, strict=True)))
+def _store_chunk(
+    db: Database, key: tuple[str, int], chunk: BatchChunk, total: CommitResult, stamp: _Stamp
+) -> CommitResult:
+    """Store a chunk and return the new total of the batch."""
+    posts, matches, without_id = _store_matches(db, chunk.posts, chunk.matches, stamp)
+    rejected = _store_rejected(db, key, chunk.rejected, without_id, total.rejected)
+    known = len(chunk.matches) - matches
+    return CommitResult(total.posts + posts, total.matches + matches, total.known + known, total.rejected + rejected)
 
 
-def counter(db: Database, name: str, step: int) -> int:
-    """Move a counter on by `step`; its value before."""
-    sql = "UPDATE counter SET value = value + ? WHERE name = ? RETURNING value"
-    return int(db.rows(sql, step, name)[0][0]) - step
+def _take_numbers(db: Database, count: int) -> int:
+    """Reserve numbers and return the first. Many posts start a new era: their matches are then written in order."""
+    if count >= _NEW_ERA_POSTS:
+        last = read_counter(db, "number")
+        advance_counter(db, "number", -(last + 1) % (1 << ERA_BITS))
+    return advance_counter(db, "number", count) + 1
 
 
-def _first_number(db: Database, count: int) -> int:
-    """Take so many numbers. Many begin an era of their own: its matches are then written one behind the other."""
-    if count >= _MANY:
-        given = counter(db, "number", 0)
-        counter(db, "number", -(given + 1) % (1 << ERA_BITS))
-    return counter(db, "number", count) + 1
-
-
-def _store_matches(db: Database, posts: pa.Table, matches: pa.Table, stamp: Stamp) -> tuple[Stored, pa.Table | None]:
-    hits = _live(db, Hits(_whole(matches["subscription"]), _whole(matches["post_row"])))
-    if not len(hits.places):
-        return Stored(0, 0, 0, 0), None
-    columns, kind, hits, unfit = distinct(posts, hits)
-    hits = once(hits)
-    first = _first_number(db, len(columns))
-    added = _store_posts(db, columns, kind, hits, first, stamp)
-    known = Hits(np.empty(0, np.int64), np.empty(0, np.int64))
+def _store_matches(
+    db: Database, posts: pa.Table, match_table: pa.Table, stamp: _Stamp
+) -> tuple[int, int, pa.Table | None]:
+    """Return the number of new posts, the number of new matches, and the posts rejected for their id."""
+    matches = _of_live_subscriptions(
+        db, MatchRows(_to_int64(match_table["subscription"]), _to_int64(match_table["post_row"]))
+    )
+    if not len(matches.post_rows):
+        return 0, 0, None
+    columns, kind, matches, without_id = distinct_posts(posts, matches)
+    matches = distinct_matches(matches)
+    first = _take_numbers(db, len(columns))
+    added = _store_posts(db, columns, kind, matches, first, stamp)
+    known = MatchRows(np.empty(0, np.int64), np.empty(0, np.int64))
     if added < len(columns):
-        known = _known(db, columns["id"].to_pylist(), kind, first)
-    fresh = np.ones(len(columns), np.bool_)
-    fresh[known.places] = False
-    is_fresh = fresh[hits.places]
-    count = _store_new(db, hits.where(is_fresh), first, stamp)
-    count += _store_late(db, hits.where(~is_fresh), known, first, stamp)
-    _note_moment(db, first + len(columns) - 1, stamp.now)
-    return Stored(added, count, 0, 0), unfit
+        known = _known_posts(db, columns["id"].to_pylist(), kind, first)
+    is_new_post = np.ones(len(columns), np.bool_)
+    is_new_post[known.post_rows] = False
+    is_new = is_new_post[matches.post_rows]
+    count = _store_new(db, matches.where(is_new), first, stamp)
+    count += _store_late(db, matches.where(~is_new), known, first, stamp)
+    _record_moment(db, first + len(columns) - 1, stamp.now)
+    return added, count, without_id
 
 
-def _whole(column: pa.ChunkedArray) -> Whole:
-    array: Whole = column.combine_chunks().cast(pa.int64()).to_numpy(zero_copy_only=False)
+def _to_int64(column: pa.ChunkedArray) -> Int64Array:
+    array: Int64Array = column.combine_chunks().cast(pa.int64()).to_numpy(zero_copy_only=False)
     return array
 
 
-def _live(db: Database, hits: Hits) -> Hits:
-    """Without those of subscriptions that are gone (or were never there)."""
-    asked = sorted_once(hits.subscriptions)
-    given = db.pairs(asked, np.zeros_like(asked))
-    dead = db.rows(_DEAD.format(given.sql), *given.parameters)
-    if not dead:
-        return hits
-    return hits.where(~np.isin(hits.subscriptions, np.array([a for (a,) in dead], np.int64)))
+def _of_live_subscriptions(db: Database, matches: MatchRows) -> MatchRows:
+    """Drop the matches of subscriptions that were removed or never existed."""
+    subscriptions = sorted_distinct(matches.subscriptions)
+    bound = db.bind_pairs(subscriptions, np.zeros_like(subscriptions))
+    removed = db.fetch(_REMOVED.format(bound.sql), *bound.parameters)
+    if not removed:
+        return matches
+    return matches.where(~np.isin(matches.subscriptions, np.array([id_ for (id_,) in removed], np.int64)))
 
 
-def _store_posts(db: Database, columns: pa.Table, kind: int, hits: Hits, first: int, stamp: Stamp) -> int:
-    refs = pa.array(np.bincount(hits.places, minlength=len(columns)).astype(np.int64))
+def _store_posts(db: Database, columns: pa.Table, kind: int, matches: MatchRows, first: int, stamp: _Stamp) -> int:
+    refs = pa.array(np.bincount(matches.post_rows, minlength=len(columns)).astype(np.int64))
     fixed: dict[str, object] = {"id_kind": kind}
     if "arrived_at" not in columns.column_names:
         fixed["arrived_at"] = stamp.now
-    added = db.append("post", numbered(columns, first).append_column("refs", refs), fixed)
-    counter(db, "posts", added)
+    added = db.insert("post", append_numbers(columns, first).append_column("refs", refs), fixed)
+    advance_counter(db, "posts", added)
     return added
 
 
-def _known(db: Database, ids: list[str], kind: int, first: int) -> Hits:
-    """The posts that were stored before this commit: their numbers, and the places of their ids."""
-    given = db.texts(ids)
-    found = db.rows(_KNOWN.format(given.sql), *given.parameters, kind)
-    pairs = np.array(found, np.int64).reshape(-1, 2)
+def _known_posts(db: Database, ids: list[str], kind: int, first: int) -> MatchRows:
+    """Return the posts stored before this commit: their numbers (as `subscriptions`) and the rows of their ids."""
+    bound = db.bind_texts(ids)
+    rows = db.fetch(_KNOWN_POSTS.format(bound.sql), *bound.parameters, kind)
+    pairs = np.array(rows, np.int64).reshape(-1, 2)
     older = pairs[pairs[:, 1] < first]
-    return Hits(older[:, 1], older[:, 0])
+    return MatchRows(older[:, 1], older[:, 0])
 
 
-def _store_new(db: Database, hits: Hits, first: int, stamp: Stamp) -> int:
-    given = db.pairs(*hits)
-    db.run(_NEW.format(given.sql), first, first, first, stamp.index_version, stamp.batch, *given.parameters)
-    _add_to_tally(db, hits.subscriptions)
-    return len(hits.places)
+def _store_new(db: Database, matches: MatchRows, first: int, stamp: _Stamp) -> int:
+    bound = db.bind_pairs(*matches)
+    db.execute(_INSERT_NEW.format(bound.sql), first, first, first, stamp.index_version, stamp.batch, *bound.parameters)
+    _add_to_tally(db, matches.subscriptions)
+    return len(matches.post_rows)
 
 
-def _store_late(db: Database, hits: Hits, known: Hits, first: int, stamp: Stamp) -> int:
-    if not len(hits.places):
+def _store_late(db: Database, matches: MatchRows, known: MatchRows, first: int, stamp: _Stamp) -> int:
+    if not len(matches.post_rows):
         return 0
-    given, posts = db.pairs(*hits), db.pairs(*known)
-    db.run("CREATE TEMP TABLE known_post (b BIGINT PRIMARY KEY, a BIGINT)")  # both databases join by its key
-    db.run(f"INSERT INTO known_post (a, b) SELECT a, b FROM {posts.sql}", *posts.parameters)
+    bound, posts = db.bind_pairs(*matches), db.bind_pairs(*known)
+    db.execute("CREATE TEMP TABLE known_post (b BIGINT PRIMARY KEY, a BIGINT)")  # both databases join by its key
+    db.execute(f"INSERT INTO known_post (a, b) SELECT a, b FROM {posts.sql}", *posts.parameters)
     values = (first, first, stamp.index_version, stamp.batch)
-    added = np.array(db.rows(_LATE.format(given.sql), *values, *given.parameters), np.int64).reshape(-1, 2)
-    db.run("DROP TABLE known_post")
+    added = np.array(db.fetch(_INSERT_LATE.format(bound.sql), *values, *bound.parameters), np.int64).reshape(-1, 2)
+    db.execute("DROP TABLE known_post")
     _add_to_tally(db, added[:, 0])
     change_refs(db, added[:, 1], "+")
     return len(added)
 
 
-def _add_to_tally(db: Database, subscriptions: Whole) -> None:
-    given = db.pairs(*runs(np.sort(subscriptions)))
-    db.run(_TALLY.format(given.sql), *given.parameters)
+def _add_to_tally(db: Database, subscriptions: Int64Array) -> None:
+    bound = db.bind_pairs(*count_runs(np.sort(subscriptions)))
+    db.execute(_ADD_TO_TALLY.format(bound.sql), *bound.parameters)
 
 
-def change_refs(db: Database, posts: Whole, sign: str) -> None:
-    """Count up or down how many matches refer to these posts, which may be listed more than once."""
-    given = db.pairs(*runs(np.sort(posts)))
-    sql = f"UPDATE post SET refs = refs {sign} g.b FROM (SELECT a, b FROM {given.sql}) AS g WHERE post.number = g.a"
-    db.run(sql, *given.parameters)
+def change_refs(db: Database, posts: Int64Array, sign: str) -> None:
+    """Add or subtract one reference per listed post; posts may be listed more than once."""
+    bound = db.bind_pairs(*count_runs(np.sort(posts)))
+    sql = f"UPDATE post SET refs = refs {sign} g.b FROM (SELECT a, b FROM {bound.sql}) AS g WHERE post.number = g.a"
+    db.execute(sql, *bound.parameters)
 
 
-def _note_moment(db: Database, number: int, now: float) -> None:
-    """Once for every minute: by then these numbers had been given. From it retention knows how old a match is."""
-    at = max(now, db.rows("SELECT coalesce(max(at), 0) FROM moment")[0][0])  # clocks may be set back
+def _record_moment(db: Database, number: int, now: float) -> None:
+    """Record the last number of this minute; retention derives the age of matches from it."""
+    at = max(now, db.fetch("SELECT coalesce(max(at), 0) FROM moment")[0][0])  # a clock may be set back
     sql = """INSERT INTO moment (minute, at, number) VALUES (?, ?, ?)
         ON CONFLICT (minute) DO UPDATE SET at = excluded.at, number = excluded.number"""
-    db.run(sql, int(at // _MOMENT_S), at, number)
+    db.execute(sql, int(at // _MOMENT_S), at, number)
 
 
-def _store_rejected(db: Database, key: tuple[str, int], rejected: pa.Table, unfit: pa.Table | None, before: int) -> int:
-    """Keep the first of a batch; `before` came with other parts of it. How many there are."""
+def _store_rejected(
+    db: Database, key: tuple[str, int], rejected: pa.Table, without_id: pa.Table | None, before: int
+) -> int:
+    """Store the first rejected rows of a batch, `before` of which came earlier; return how many there are."""
     columns = rejected_columns(rejected)
-    if unfit is not None:
-        columns = pa.concat_tables([rejected_columns(unfit), columns])
-    columns = columns.slice(0, max(0, MAX_REJECTED_A_BATCH - before))
-    first = counter(db, "rejected", len(columns)) + 1
-    db.append("rejected", numbered(columns, first), {"stream": key[0], "batch": key[1]})
-    return len(rejected) + (0 if unfit is None else len(unfit))
+    if without_id is not None:
+        columns = pa.concat_tables([rejected_columns(without_id), columns])
+    columns = columns.slice(0, max(0, MAX_REJECTED_PER_BATCH - before))
+    first = advance_counter(db, "rejected", len(columns)) + 1
+    db.insert("rejected", append_numbers(columns, first), {"stream": key[0], "batch": key[1]})
+    return len(rejected) + (0 if without_id is None else len(without_id))
 
 
-def _close(db: Database, key: tuple[str, int], stored: Stored, figures: Mapping[str, object], now: float) -> None:
+def _mark_done(
+    db: Database, key: tuple[str, int], total: CommitResult, metrics: Mapping[str, object], now: float
+) -> None:
     sql = """UPDATE batch SET state = 'done', finished_at = ?, posts = ?, matches = ?, rejected = ?, figures = ?
         WHERE stream = ? AND batch = ?"""
-    db.run(sql, now, stored.posts, stored.matches, stored.rejected, json.dumps(dict(figures)), *key)
+    db.execute(sql, now, total.posts, total.matches, total.rejected, json.dumps(dict(metrics)), *key)

@@ -1,4 +1,4 @@
-"""What the store asks of a database. `sqlite.py` and `postgres.py` answer; all other SQL is shared."""
+"""The interface of a database. `sqlite.py` and `postgres.py` implement it; all other SQL is shared."""
 
 from __future__ import annotations
 
@@ -9,55 +9,58 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-Whole = NDArray[np.int64]
+Int64Array = NDArray[np.int64]
 Row = tuple[Any, ...]
-Held = Literal["stream", "crawler", "sender"]
+LeaseKind = Literal["stream", "crawler", "sender"]
 
 
-class Given(NamedTuple):
-    """Rows the caller brings, to stand behind FROM: the SQL and its parameters."""
+class BoundRows(NamedTuple):
+    """Rows passed as parameters: `sql` follows FROM, `parameters` are its values."""
 
     sql: str
     parameters: tuple[Any, ...]
 
 
 class Database(Protocol):
-    """A connection that any thread may use, one at a time. Parameters are written ``?``."""
+    """A connection that threads share, one at a time. Parameters are written ``?``."""
 
-    def rows(self, sql: str, *parameters: Any) -> list[Row]:
-        """Run one statement and fetch everything it answers."""
+    def fetch(self, sql: str, *parameters: Any) -> list[Row]:
+        """Run one statement and return all its rows."""
         ...
 
-    def run(self, sql: str, *parameters: Any) -> int:
-        """Run one statement that answers nothing; the number of rows it changed."""
+    def execute(self, sql: str, *parameters: Any) -> int:
+        """Run one statement and return the number of rows it changed."""
         ...
 
-    def write(self) -> AbstractContextManager[None]:
-        """One transaction, with all other writers of the store locked out: whole or not at all."""
+    def transaction(self) -> AbstractContextManager[None]:
+        """Run the block as one atomic transaction that excludes all other writers of the store."""
         ...
 
-    def append(self, table: str, columns: pa.Table, fixed: dict[str, Any]) -> int:
-        """Insert many rows, `fixed` being the same in each, but none that breaks uniqueness; how many went in."""
+    def insert(self, table: str, columns: pa.Table, fixed: dict[str, Any]) -> int:
+        """Insert rows that do not violate uniqueness and return their number; each row also gets the `fixed` values."""
         ...
 
-    def pairs(self, a: Whole, b: Whole) -> Given:
-        """Rows with the columns ``a`` and ``b``: whole numbers from 0, together below 63 bits."""
+    def bind_pairs(self, a: Int64Array, b: Int64Array) -> BoundRows:
+        """Return rows with the columns ``a`` and ``b``: integers from 0, together below 63 bits."""
         ...
 
-    def texts(self, values: list[str]) -> Given:
-        """Rows with the columns ``place`` (from 0) and ``value``."""
+    def bind_texts(self, values: list[str]) -> BoundRows:
+        """Return rows with the columns ``row_index`` (from 0) and ``value``."""
         ...
 
-    def hold(self, what: Held) -> AbstractContextManager[None]:
-        """The right to run the stream, the crawler or the sender; StoreBusy names who has it. Dies with the process."""
+    def lease(self, kind: LeaseKind) -> AbstractContextManager[None]:
+        """Hold the lease of the stream, the crawler or the sender; it ends with the process.
+
+        Raises StoreBusy, which names the holder.
+        """
         ...
 
     def bytes_used(self) -> int:
-        """What the store takes on disk."""
+        """Return the bytes that the store takes on disk."""
         ...
 
-    def tidy(self) -> None:
-        """Give room that deletions left back, in short steps."""
+    def reclaim_space(self) -> None:
+        """Return the space of deleted rows to the file system, in short steps."""
         ...
 
     def close(self) -> None: ...

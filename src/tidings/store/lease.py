@@ -1,4 +1,4 @@
-"""The right of one process to run a stream, a crawler, a sender: a lock on a file, which dies with the process."""
+"""Exclusive leases (flock) for the stream, the crawler and the webhook sender; released when the process exits."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tidings.errors import StoreBusy
-from tidings.store.database import Held
+from tidings.store.database import LeaseKind
 
 
-def myself() -> str:
-    """This process, as others will read it."""
+def describe_process() -> str:
+    """Return pid and host of this process, for the error message of others."""
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
-def busy(what: Held, where: object, holder: str) -> StoreBusy:
-    return StoreBusy(f"The {what} of {where} is run by {holder} already; stop it first, or use another store.")
+def busy_error(kind: LeaseKind, location: object, holder: str) -> StoreBusy:
+    return StoreBusy(f"The {kind} of {location} is running already: {holder}. Stop it first, or use another store.")
 
 
 @contextmanager
-def hold_file(path: Path, what: Held, where: object) -> Iterator[None]:
-    """Hold the lock on the file; StoreBusy names who has it. The file stays: removing it would race with others."""
+def acquire(path: Path, kind: LeaseKind, location: object) -> Iterator[None]:
+    """Hold the lock on a file. Raises StoreBusy with the holder. The file stays: deleting it would be a race."""
     with path.open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise busy(what, where, file.read().strip() or "another process") from None
+            raise busy_error(kind, location, file.read().strip() or "another process") from None
         file.truncate(0)
-        file.write(myself())
+        file.write(describe_process())
         file.flush()
         try:
             yield

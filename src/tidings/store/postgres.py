@@ -1,4 +1,4 @@
-"""A store in PostgreSQL, in the schema that the URL's search path names first. Only this module knows psycopg."""
+"""A store in PostgreSQL, in the first schema of the URL's search path."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 
 from tidings.errors import StoreBusy, StoreDamaged, StoreError, StoreFull
-from tidings.store.database import Given, Held, Row, Whole
-from tidings.store.lease import busy, myself
-from tidings.store.pgcopy import WholesDumper, copied
+from tidings.store.database import BoundRows, Int64Array, LeaseKind, Row
+from tidings.store.lease import busy_error, describe_process
+from tidings.store.pgcopy import Int64ArrayDumper, encode_copy
 from tidings.store.schema import is_current, migrate
 
-WORDS = {"key": "BIGINT PRIMARY KEY", "clustered": "", "exact": ' COLLATE "C"'}
-_WRITE_LOCK = 0x71D1  # the first half of our advisory locks; the second is the schema
-_HELD: dict[Held, int] = {"stream": 0x71D2, "crawler": 0x71D3, "sender": 0x71D4}
-_HERE = "hashtext(current_schema())"
+DIALECT = {"key": "BIGINT PRIMARY KEY", "clustered": "", "exact": ' COLLATE "C"'}
+_WRITE_LOCK = 0x71D1  # first key of the advisory lock; the second one is the schema
+_LEASE_LOCKS: dict[LeaseKind, int] = {"stream": 0x71D2, "crawler": 0x71D3, "sender": 0x71D4}
+_SCHEMA = "hashtext(current_schema())"
 _CONNECT_S, _RECONNECT_S = 10, 2
-_LOCK_S = 30  # as with SQLite: who waits longer for another writer is told so
-_REST_S = 1.0  # between attempts to reach a server that is away
-_NOTICED: dict[str, Any] = {  # a server that is cut off without a word is given up after half a minute
+_LOCK_S = 30  # wait for another writer; the same as for SQLite
+_RECONNECT_PAUSE_S = 1.0  # between attempts to connect to a server that is down
+_KEEPALIVE: dict[str, Any] = {  # detect a lost server after half a minute
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
@@ -37,24 +37,24 @@ _FULL = (errors.DiskFull, errors.OutOfMemory)
 
 
 class PostgresDatabase:
-    """One connection to a server, made anew when it was lost.
+    """One connection to a server. It reconnects when the connection is lost.
 
-    Not within a transaction, which is lost with it, nor while a right is held (`hold`): that may be another's now.
+    It does not reconnect within a transaction, which is lost, nor with a lease, which another process may have now.
     """
 
     def __init__(self, url: str) -> None:
         self._lock = threading.RLock()
         self._known_oids: dict[str, dict[str, int]] = {}
-        self._repeating: set[str] = set()  # tables that rows came to lately which they had already
-        self._url, self._rest_until = url, 0.0
+        self._repeating: set[str] = set()  # tables that recently received rows they had already
+        self._url, self._no_connect_before = url, 0.0
         self._is_closed = False
-        self._bound = 0  # transactions and rights that would be lost with the connection
+        self._bound = 0  # transactions and leases that would be lost with the connection
         try:
-            known = conninfo_to_dict(url)
-            self._where = f"PostgreSQL database {known.get('dbname', '')} on {known.get('host', 'this machine')}"
-            self._connection = _connected(url, _CONNECT_S)
+            parts = conninfo_to_dict(url)
+            self._location = f"PostgreSQL database {parts.get('dbname', '')} on {parts.get('host', 'this machine')}"
+            self._connection = _connect(url, _CONNECT_S)
         except psycopg.Error as error:
-            raise _unreachable(error) from error
+            raise _connect_error(error) from error
         try:
             self._migrate()
         except BaseException:
@@ -64,54 +64,54 @@ class PostgresDatabase:
     def _migrate(self) -> None:
         if self._is_current():
             return
-        with self.write():
-            self.run("CREATE TABLE IF NOT EXISTS store_version (version BIGINT NOT NULL)")
-            if not self.rows("SELECT 1 FROM store_version"):
-                self.run("INSERT INTO store_version VALUES (0)")
-            version = self.rows("SELECT version FROM store_version")[0][0]
-            newest = migrate(self._where, version, self.run, WORDS)
+        with self.transaction():
+            self.execute("CREATE TABLE IF NOT EXISTS store_version (version BIGINT NOT NULL)")
+            if not self.fetch("SELECT 1 FROM store_version"):
+                self.execute("INSERT INTO store_version VALUES (0)")
+            version = self.fetch("SELECT version FROM store_version")[0][0]
+            newest = migrate(self._location, version, self.execute, DIALECT)
             if newest != version:
-                self.run("UPDATE store_version SET version = ?", newest)
+                self.execute("UPDATE store_version SET version = ?", newest)
 
     def _is_current(self) -> bool:
-        """Whether there is nothing to migrate: who only reads must not wait for a batch that is being stored."""
-        made = "SELECT to_regclass(quote_ident(current_schema()) || '.store_version')"
-        found = self.rows("SELECT version FROM store_version") if self.rows(made)[0][0] is not None else []
-        return is_current(self._where, [version for (version,) in found], WORDS)
+        """Check without a lock whether a migration is needed: readers must not wait for a batch to commit."""
+        table = "SELECT to_regclass(quote_ident(current_schema()) || '.store_version')"
+        rows = self.fetch("SELECT version FROM store_version") if self.fetch(table)[0][0] is not None else []
+        return is_current(self._location, [version for (version,) in rows], DIALECT)
 
-    def rows(self, sql: str, *parameters: Any) -> list[Row]:
-        with self._lock, self._told():
-            self._renew()
+    def fetch(self, sql: str, *parameters: Any) -> list[Row]:
+        with self._lock, self._translated_errors():
+            self._reconnect()
             try:
                 return self._execute(sql, parameters).fetchall()
-            except psycopg.OperationalError:  # a server that came back tells so only when it is asked
-                if not self._is_renewable() or not sql.startswith("SELECT"):
+            except psycopg.OperationalError:  # a restarted server is noticed only by a query
+                if not self._can_reconnect() or not sql.startswith("SELECT"):
                     raise
-            self._renew()
+            self._reconnect()
             return self._execute(sql, parameters).fetchall()
 
-    def run(self, sql: str, *parameters: Any) -> int:
-        with self._lock, self._told():
-            self._renew()
+    def execute(self, sql: str, *parameters: Any) -> int:
+        with self._lock, self._translated_errors():
+            self._reconnect()
             return self._execute(sql, parameters).rowcount
 
-    def _is_renewable(self) -> bool:
+    def _can_reconnect(self) -> bool:
         return self._connection.closed and not self._bound and not self._is_closed
 
-    def _renew(self) -> None:
-        """Make a lost connection anew, where nothing is lost by it; not again and again while there is no server."""
-        if not self._is_renewable():
+    def _reconnect(self) -> None:
+        """Replace a lost connection if nothing depends on it, at most once per second while the server is down."""
+        if not self._can_reconnect():
             return
-        if monotonic() < self._rest_until:
-            raise StoreError(f"The {self._where} cannot be reached.")
+        if monotonic() < self._no_connect_before:
+            raise StoreError(f"{self._location}: cannot connect.")
         try:
-            self._connection = _connected(self._url, _RECONNECT_S)
+            self._connection = _connect(self._url, _RECONNECT_S)
         except psycopg.Error as error:
-            self._rest_until = monotonic() + _REST_S
-            raise _unreachable(error) from error
+            self._no_connect_before = monotonic() + _RECONNECT_PAUSE_S
+            raise _connect_error(error) from error
 
     @contextmanager
-    def _binding(self) -> Iterator[None]:
+    def _bound_connection(self) -> Iterator[None]:
         with self._lock:
             self._bound += 1
         try:
@@ -124,49 +124,49 @@ class PostgresDatabase:
         return self._connection.execute(sql.replace("?", "%s"), parameters or None)
 
     @contextmanager
-    def write(self) -> Iterator[None]:
-        """Writers queue at one lock: log positions and cursors become visible in the order in which they were given."""
-        with self._lock, self._told(), ExitStack() as stack:
-            self._renew()
+    def transaction(self) -> Iterator[None]:
+        """Writers queue at one lock, so that positions and cursors become visible in ascending order."""
+        with self._lock, self._translated_errors(), ExitStack() as stack:
+            self._reconnect()
             try:
                 self._begin(stack)
             except psycopg.OperationalError:
-                if not self._is_renewable():
+                if not self._can_reconnect():
                     raise
-                stack.pop_all()  # nothing was written, and there is nobody to undo it
-                self._renew()
+                stack.pop_all()  # nothing was written, and there is no connection to roll back
+                self._reconnect()
                 self._begin(stack)
-            with self._binding():
+            with self._bound_connection():
                 yield
 
     def _begin(self, stack: ExitStack) -> None:
         stack.enter_context(self._connection.transaction())
-        self._execute(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK}, {_HERE})", ())
+        self._execute(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK}, {_SCHEMA})", ())
 
-    def append(self, table: str, columns: pa.Table, fixed: dict[str, Any]) -> int:
-        """COPY into the table; where a row is there already, beside it first, then INSERT … SELECT leaves that out."""
+    def insert(self, table: str, columns: pa.Table, fixed: dict[str, Any]) -> int:
+        """COPY into the table. If it has one of the rows already, COPY into a temporary table and INSERT … SELECT."""
         if not len(columns):
             return 0
         rows = columns
         for name, value in fixed.items():
             rows = rows.append_column(name, pa.repeat(value, len(rows)))
-        with self._lock, self._told():
+        with self._lock, self._translated_errors():
             oids = self._oids(table)
             if table not in self._repeating and self._copy_new(table, rows, oids):
                 return len(rows)
-            count = self._copy_beside(table, rows, oids)
+            count = self._copy_missing(table, rows, oids)
         (self._repeating.add if count < len(rows) else self._repeating.discard)(table)
         return count
 
     def _oids(self, table: str) -> dict[str, int]:
-        """The types of a table's columns."""
+        """Return the types of a table's columns."""
         if table not in self._known_oids:
-            found = self._execute(f"SELECT * FROM {table} LIMIT 0", ()).description or []
-            self._known_oids[table] = {column.name: column.type_code for column in found}
+            described = self._execute(f"SELECT * FROM {table} LIMIT 0", ()).description or []
+            self._known_oids[table] = {column.name: column.type_code for column in described}
         return self._known_oids[table]
 
     def _copy_new(self, table: str, rows: pa.Table, oids: dict[str, int]) -> bool:
-        """COPY in one go, which takes half the time; undone and False where a row breaks uniqueness."""
+        """COPY directly, which takes half the time; roll back and return False if a row violates uniqueness."""
         try:
             with self._connection.transaction():
                 self._copy(table, rows, oids)
@@ -174,7 +174,7 @@ class PostgresDatabase:
             return False
         return True
 
-    def _copy_beside(self, table: str, rows: pa.Table, oids: dict[str, int]) -> int:
+    def _copy_missing(self, table: str, rows: pa.Table, oids: dict[str, int]) -> int:
         names = ", ".join(rows.column_names)
         self._execute(f"CREATE TEMP TABLE arriving ON COMMIT DROP AS SELECT {names} FROM {table} LIMIT 0", ())
         self._copy("arriving", rows, oids)
@@ -186,44 +186,44 @@ class PostgresDatabase:
     def _copy(self, table: str, rows: pa.Table, oids: dict[str, int]) -> None:
         names = ", ".join(rows.column_names)
         with self._connection.cursor().copy(f"COPY {table} ({names}) FROM STDIN (FORMAT binary)") as copy:
-            for piece in copied(rows, oids):
-                copy.write(piece)
+            for data in encode_copy(rows, oids):
+                copy.write(data)
 
-    def pairs(self, a: Whole, b: Whole) -> Given:
-        return Given("unnest(?::bigint[], ?::bigint[]) AS given(a, b)", (a, b))
+    def bind_pairs(self, a: Int64Array, b: Int64Array) -> BoundRows:
+        return BoundRows("unnest(?::bigint[], ?::bigint[]) AS given(a, b)", (a, b))
 
-    def texts(self, values: list[str]) -> Given:
-        sql = "(SELECT ordinality - 1 AS place, value FROM unnest(?::text[]) WITH ORDINALITY AS given(value)) AS listed"
-        return Given(sql, (values,))
+    def bind_texts(self, values: list[str]) -> BoundRows:
+        listed = "unnest(?::text[]) WITH ORDINALITY AS given(value)"
+        return BoundRows(f"(SELECT ordinality - 1 AS row_index, value FROM {listed}) AS listed", (values,))
 
     @contextmanager
-    def hold(self, what: Held) -> Iterator[None]:
-        lock = _HELD[what]
+    def lease(self, kind: LeaseKind) -> Iterator[None]:
+        lock = _LEASE_LOCKS[kind]
         with ExitStack() as stack:
-            with self._lock:  # nobody connects anew between the two
-                if not self.rows(f"SELECT pg_try_advisory_lock({lock}, {_HERE})")[0][0]:
-                    raise busy(what, self._where, self._holder(lock))
-                stack.enter_context(self._binding())
+            with self._lock:  # no reconnect between the two
+                if not self.fetch(f"SELECT pg_try_advisory_lock({lock}, {_SCHEMA})")[0][0]:
+                    raise busy_error(kind, self._location, self._holder(lock))
+                stack.enter_context(self._bound_connection())
             try:
                 yield
             finally:
                 if not self._connection.closed:
-                    self.rows(f"SELECT pg_advisory_unlock({lock}, {_HERE})")
+                    self.fetch(f"SELECT pg_advisory_unlock({lock}, {_SCHEMA})")
 
     def _holder(self, lock: int) -> str:
-        found = self.rows(
+        rows = self.fetch(
             "SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
             f"WHERE l.locktype = 'advisory' AND l.granted AND l.classid = {lock} AND l.objid::bigint = "
-            f"({_HERE}::bigint & 4294967295) AND a.datname = current_database() "
+            f"({_SCHEMA}::bigint & 4294967295) AND a.datname = current_database() "
         )
-        return str(found[0][0]).removeprefix("tidings ") if found else "another process"
+        return str(rows[0][0]).removeprefix("tidings ") if rows else "another process"
 
     def bytes_used(self) -> int:
         sql = "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class WHERE relkind = 'r' AND "
-        return int(self.rows(sql + "relnamespace = current_schema()::regnamespace")[0][0])
+        return int(self.fetch(sql + "relnamespace = current_schema()::regnamespace")[0][0])
 
-    def tidy(self) -> None:
-        """Nothing: autovacuum makes the room of deleted rows usable again."""
+    def reclaim_space(self) -> None:
+        """Do nothing: autovacuum reclaims the space of deleted rows."""
 
     def close(self) -> None:
         with self._lock:
@@ -231,31 +231,30 @@ class PostgresDatabase:
             self._connection.close()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """PostgreSQL's errors as ours."""
+    def _translated_errors(self) -> Iterator[None]:
         try:
             yield
         except _FULL as error:
-            raise StoreFull(f"No room left for the {self._where}; make room and run again.") from error
+            raise StoreFull(f"{self._location}: the disk is full. Free some space and run again.") from error
         except errors.LockNotAvailable as error:
-            raise StoreBusy(f"The {self._where} is locked by another process; try again when it is done.") from error
+            raise StoreBusy(f"{self._location}: locked by another process. Try again when it has finished.") from error
         except (errors.DataCorrupted, errors.IndexCorrupted) as error:
-            raise StoreDamaged(self._where, f"the server says it is damaged ({_first_line(error)})") from error
+            raise StoreDamaged(self._location, f"the server reports damaged data ({_first_line(error)})") from error
         except psycopg.Error as error:
-            raise StoreError(f"The {self._where} failed: {_first_line(error)}.") from error
+            raise StoreError(f"{self._location}: {_first_line(error)}.") from error
 
 
-def _connected(url: str, seconds: int) -> psycopg.Connection[Row]:
-    known, named = conninfo_to_dict(url), f"tidings {myself()}"[:63]
-    noticed = {name: value for name, value in _NOTICED.items() if name not in known}
-    made = psycopg.connect(url, connect_timeout=seconds, application_name=named, autocommit=True, **noticed)
-    made.adapters.register_dumper(np.ndarray, WholesDumper)
-    made.execute(f"SET lock_timeout = '{_LOCK_S}s'")
-    return made
+def _connect(url: str, timeout_s: int) -> psycopg.Connection[Row]:
+    given, name = conninfo_to_dict(url), f"tidings {describe_process()}"[:63]
+    keepalive = {option: value for option, value in _KEEPALIVE.items() if option not in given}
+    connection = psycopg.connect(url, connect_timeout=timeout_s, application_name=name, autocommit=True, **keepalive)
+    connection.adapters.register_dumper(np.ndarray, Int64ArrayDumper)
+    connection.execute(f"SET lock_timeout = '{_LOCK_S}s'")
+    return connection
 
 
-def _unreachable(error: psycopg.Error) -> StoreError:
-    return StoreError(f"PostgreSQL cannot be reached: {_first_line(error)}.")
+def _connect_error(error: psycopg.Error) -> StoreError:
+    return StoreError(f"PostgreSQL: cannot connect: {_first_line(error)}.")
 
 
 def _first_line(error: psycopg.Error) -> str:

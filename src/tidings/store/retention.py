@@ -1,7 +1,7 @@
-"""Keeping a store bounded: by count, by age. Every step is a short transaction of its own, so a batch never waits long.
+"""Delete rows that exceed the retention limits by count or age. Every step is a short transaction: batches hardly wait.
 
-Matches go first and their posts after them, so a reader never meets a match without its post. Numbers are never given
-again, so cursors keep growing whatever is forgotten.
+Matches are deleted before their posts, so a reader never sees a match without its post. Numbers are never reused, so
+cursors keep growing.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tidings.store.commit import change_refs, counter
-from tidings.store.database import Database, Row, Whole
-from tidings.store.queries import era_groups
-from tidings.store.rows import Forgotten, Retention
+from tidings.store.commit import change_refs
+from tidings.store.counters import advance_counter, read_counter
+from tidings.store.database import Database, Int64Array, Row
+from tidings.store.matches import era_groups
+from tidings.store.rows import Retention, RetentionResult
 from tidings.store.schema import ERA_BITS
 
-_STEP = 5_000  # rows deleted in one transaction
-_SUBSCRIPTIONS = 200  # looked at in one transaction
-_PAUSE_S = 0.002  # between steps: locks are not fair, and a commit may be waiting
+_ROWS_PER_STEP = 5_000  # deleted in one transaction
+_SUBSCRIPTIONS_PER_STEP = 200  # checked in one transaction
+_PAUSE_S = 0.002  # between steps: locks are not fair, and a commit may wait
 _SURPLUS = """SELECT t.subscription, t.kept - CASE WHEN s.removed_at IS NULL THEN ? ELSE 0 END
     FROM tally t LEFT JOIN subscription s ON s.id = t.subscription
     WHERE t.kept > CASE WHEN s.removed_at IS NULL THEN ? ELSE 0 END AND t.subscription > ?
@@ -31,153 +32,153 @@ _RECOUNT = """UPDATE post SET refs = (SELECT count(*) FROM match m WHERE m.post 
     WHERE number > ? AND number <= ?"""
 
 
-def retain(db: Database, keep: Retention, now: float) -> Forgotten:
-    """Forget what is beyond the bounds."""
-    before = db.rows("SELECT value FROM counter WHERE name = 'posts'")[0][0]
-    matches = _forget_old(db, _last_number_before(db, now - keep.max_age_s))
-    matches += _forget_surplus(db, keep.max_matches_per_subscription)
-    after = db.rows("SELECT value FROM counter WHERE name = 'posts'")[0][0]
-    batches = _forget_batches(db, keep.max_batches)
-    with db.write():
-        last = db.rows("SELECT value FROM counter WHERE name = 'rejected'")[0][0] - keep.max_rejected
-        rejected = db.run("DELETE FROM rejected WHERE number <= ?", last)
-    _forget_changes(db, now - keep.max_age_s)
-    db.tidy()
-    return Forgotten(matches, max(0, before - after), batches, rejected)
+def apply_retention(db: Database, limits: Retention, now: float) -> RetentionResult:
+    """Delete what exceeds the limits."""
+    before = read_counter(db, "posts")
+    matches = _delete_old(db, _last_number_before(db, now - limits.max_age_s))
+    matches += _delete_surplus(db, limits.max_matches_per_subscription)
+    after = read_counter(db, "posts")
+    batches = _delete_batches(db, limits.max_batches)
+    with db.transaction():
+        last = read_counter(db, "rejected") - limits.max_rejected
+        rejected = db.execute("DELETE FROM rejected WHERE number <= ?", last)
+    _delete_changes(db, now - limits.max_age_s)
+    db.reclaim_space()
+    return RetentionResult(matches, max(0, before - after), batches, rejected)
 
 
 def _last_number_before(db: Database, then: float) -> int:
-    """All numbers up to this one were given by then."""
-    with db.write():
-        last = db.rows("SELECT coalesce(max(number), 0) FROM moment WHERE at <= ?", then)[0][0]
-        db.run("DELETE FROM moment WHERE number < ?", last)
+    """Return the last number given out before a time."""
+    with db.transaction():
+        last = db.fetch("SELECT coalesce(max(number), 0) FROM moment WHERE at <= ?", then)[0][0]
+        db.execute("DELETE FROM moment WHERE number < ?", last)
     return int(last)
 
 
-def _forget_old(db: Database, last: int) -> int:
-    """Matches with cursors up to `last`, then the posts up to it that no later match refers to."""
+def _delete_old(db: Database, last: int) -> int:
+    """Delete matches with cursors up to `last`, then posts up to it without later matches; return the matches."""
     count = 0
     for eras in era_groups(db):
         for era in eras:
             if era <= last >> ERA_BITS:
-                count += sum(_forget_range(db, era, low, high, last) for low, high in _ranges(db, era))
+                count += sum(_delete_range(db, era, low, high, last) for low, high in _subscription_ranges(db, era))
     for low, high in _post_ranges(db, last):
-        with db.write():
-            counter(db, "posts", -db.run(_ORPHANS, low, high))
-            db.run(_RECOUNT, low, high)
+        with db.transaction():
+            advance_counter(db, "posts", -db.execute(_ORPHANS, low, high))
+            db.execute(_RECOUNT, low, high)
         time.sleep(_PAUSE_S)
     return count
 
 
-def _ranges(db: Database, era: int) -> Iterator[tuple[int, int]]:
-    """Ranges of subscriptions that together cover an era, each with about a step's matches."""
+def _subscription_ranges(db: Database, era: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of subscriptions that cover an era, each with about one step of matches."""
     sql = "SELECT subscription FROM match WHERE era = ? AND subscription > ? ORDER BY subscription LIMIT 1 OFFSET ?"
     low = 0
-    while found := db.rows(sql, era, low, _STEP):
-        yield low, found[0][0]
-        low = found[0][0]
+    while rows := db.fetch(sql, era, low, _ROWS_PER_STEP):
+        yield low, rows[0][0]
+        low = rows[0][0]
     yield low, (1 << 63) - 1
 
 
-def _forget_range(db: Database, era: int, low: int, high: int, last: int) -> int:
+def _delete_range(db: Database, era: int, low: int, high: int, last: int) -> int:
     sql = """DELETE FROM match WHERE era = ? AND subscription > ? AND subscription <= ? AND cursor <= ?
         RETURNING subscription"""
-    with db.write():
-        gone = _column(db.rows(sql, era, low, high, last))
-        _take_from_tally(db, gone)
+    with db.transaction():
+        deleted = _to_array(db.fetch(sql, era, low, high, last))
+        _subtract_from_tally(db, deleted)
     time.sleep(_PAUSE_S)
-    return len(gone)
+    return len(deleted)
 
 
 def _post_ranges(db: Database, last: int) -> Iterator[tuple[int, int]]:
-    sql = f"SELECT number FROM post WHERE number > ? AND number <= ? ORDER BY number LIMIT 1 OFFSET {_STEP}"
+    sql = f"SELECT number FROM post WHERE number > ? AND number <= ? ORDER BY number LIMIT 1 OFFSET {_ROWS_PER_STEP}"
     low = 0
-    while found := db.rows(sql, low, last):
-        yield low, found[0][0]
-        low = found[0][0]
+    while rows := db.fetch(sql, low, last):
+        yield low, rows[0][0]
+        low = rows[0][0]
     yield low, last
 
 
-def _forget_surplus(db: Database, limit: int) -> int:
-    """The oldest matches of subscriptions that have too many, and all of those that were removed."""
+def _delete_surplus(db: Database, limit: int) -> int:
+    """Delete the oldest matches of subscriptions that have too many, and all of removed subscriptions."""
     count, last = 0, 0
     while True:
-        with db.write():
-            found = db.rows(_SURPLUS, limit, limit, last, _SUBSCRIPTIONS)
-            gone, last = _forget_oldest(db, found)
-        if not found:
+        with db.transaction():
+            surplus = db.fetch(_SURPLUS, limit, limit, last, _SUBSCRIPTIONS_PER_STEP)
+            deleted, last = _delete_oldest(db, surplus)
+        if not surplus:
             return count
-        count += gone
+        count += deleted
         time.sleep(_PAUSE_S)
 
 
-def _forget_oldest(db: Database, surplus: list[Row]) -> tuple[int, int]:
-    """So many of each subscription's matches, until a step is full; how many went, the last subscription finished."""
+def _delete_oldest(db: Database, surplus: list[Row]) -> tuple[int, int]:
+    """Delete the surplus per subscription until a step is full; return how many, and the last finished subscription."""
     subscriptions: list[int] = []
     posts: list[int] = []
     last, eras = 0, list(era_groups(db))
     for subscription, count in surplus:
-        wanted = min(count, _STEP - len(posts))
-        gone = _delete_oldest(db, eras, subscription, wanted)
-        posts += gone
-        subscriptions += [subscription] * len(gone)
-        last = subscription if wanted == count else subscription - 1
-        if len(posts) >= _STEP:
+        step = min(count, _ROWS_PER_STEP - len(posts))
+        deleted = _delete_oldest_of(db, eras, subscription, step)
+        posts += deleted
+        subscriptions += [subscription] * len(deleted)
+        last = subscription if step == count else subscription - 1
+        if len(posts) >= _ROWS_PER_STEP:
             break
-    _take_from_tally(db, np.array(subscriptions, np.int64))
-    _release(db, np.array(posts, np.int64))
+    _subtract_from_tally(db, np.array(subscriptions, np.int64))
+    _release_posts(db, np.array(posts, np.int64))
     return len(posts), last
 
 
-def _delete_oldest(db: Database, eras: list[range], subscription: int, count: int) -> list[int]:
-    """Delete a subscription's oldest matches; their posts."""
+def _delete_oldest_of(db: Database, eras: list[range], subscription: int, count: int) -> list[int]:
+    """Delete the oldest matches of a subscription and return their posts."""
     posts: list[int] = []
     for group in eras:
-        found = db.rows(_OLDEST.format(", ".join(map(str, group))), subscription, count - len(posts))
-        posts += [post for _, _, post in found]
-        for era, last in {era: cursor for era, cursor, _ in found}.items():
-            db.run("DELETE FROM match WHERE era = ? AND subscription = ? AND cursor <= ?", era, subscription, last)
+        rows = db.fetch(_OLDEST.format(", ".join(map(str, group))), subscription, count - len(posts))
+        posts += [post for _, _, post in rows]
+        for era, last in {era: cursor for era, cursor, _ in rows}.items():
+            db.execute("DELETE FROM match WHERE era = ? AND subscription = ? AND cursor <= ?", era, subscription, last)
         if len(posts) >= count:
             break
     return posts
 
 
-def _take_from_tally(db: Database, subscriptions: Whole) -> None:
-    given = db.pairs(*np.unique(subscriptions, return_counts=True))
-    taken = f"(SELECT a, b FROM {given.sql}) AS g"
-    db.run(f"UPDATE tally SET kept = kept - g.b FROM {taken} WHERE tally.subscription = g.a", *given.parameters)
-    db.run(f"DELETE FROM tally WHERE kept <= 0 AND subscription IN (SELECT a FROM {given.sql})", *given.parameters)
+def _subtract_from_tally(db: Database, subscriptions: Int64Array) -> None:
+    bound = db.bind_pairs(*np.unique(subscriptions, return_counts=True))
+    counts = f"(SELECT a, b FROM {bound.sql}) AS g"
+    db.execute(f"UPDATE tally SET kept = kept - g.b FROM {counts} WHERE tally.subscription = g.a", *bound.parameters)
+    db.execute(f"DELETE FROM tally WHERE kept <= 0 AND subscription IN (SELECT a FROM {bound.sql})", *bound.parameters)
 
 
-def _release(db: Database, posts: Whole) -> None:
-    """These posts lost a match each; those that lost their last one go, the others are counted down."""
-    given = db.pairs(*np.unique(posts, return_counts=True))
-    spent = f"SELECT p.number FROM {given.sql} CROSS JOIN post p WHERE p.number = a AND p.refs <= b"
-    counter(db, "posts", -db.run(f"DELETE FROM post WHERE number IN ({spent})", *given.parameters))
+def _release_posts(db: Database, posts: Int64Array) -> None:
+    """Subtract one reference per listed post and delete the posts without references."""
+    bound = db.bind_pairs(*np.unique(posts, return_counts=True))
+    spent = f"SELECT p.number FROM {bound.sql} CROSS JOIN post p WHERE p.number = a AND p.refs <= b"
+    advance_counter(db, "posts", -db.execute(f"DELETE FROM post WHERE number IN ({spent})", *bound.parameters))
     change_refs(db, posts, "-")
 
 
-def _forget_batches(db: Database, limit: int) -> int:
-    """Of every stream the oldest batches; one that is not done is the newest of its stream and stays."""
+def _delete_batches(db: Database, limit: int) -> int:
+    """Delete the oldest batches per stream; an uncommitted batch is the newest of its stream and stays."""
     count = 0
-    for stream, newest in db.rows("SELECT stream, max(batch) FROM batch GROUP BY stream"):
-        with db.write():
+    for stream, newest in db.fetch("SELECT stream, max(batch) FROM batch GROUP BY stream"):
+        with db.transaction():
             sql = "DELETE FROM batch WHERE stream = ? AND batch <= ?"
-            count += db.run(sql, stream, newest - max(1, limit))
+            count += db.execute(sql, stream, newest - max(1, limit))
     return count
 
 
-def _forget_changes(db: Database, then: float) -> None:
-    """Removed subscriptions without matches, and the changes before that time."""
-    with db.write():
-        last = db.rows("SELECT max(position) FROM subscription_change WHERE at <= ?", then)[0][0]
+def _delete_changes(db: Database, then: float) -> None:
+    """Delete removed subscriptions without matches, and the changes before a time."""
+    with db.transaction():
+        last = db.fetch("SELECT max(position) FROM subscription_change WHERE at <= ?", then)[0][0]
         if last is not None:
-            db.run("DELETE FROM subscription_change WHERE position <= ?", last)
-            db.run("UPDATE counter SET value = ? WHERE name = 'forgotten'", last)
+            db.execute("DELETE FROM subscription_change WHERE position <= ?", last)
+            db.execute("UPDATE counter SET value = ? WHERE name = 'forgotten'", last)
         sql = "DELETE FROM subscription WHERE removed_at <= ? AND id NOT IN (SELECT subscription FROM tally)"
-        if db.run(sql, then):
-            db.run("DELETE FROM address WHERE subscription NOT IN (SELECT id FROM subscription)")
+        if db.execute(sql, then):
+            db.execute("DELETE FROM address WHERE subscription NOT IN (SELECT id FROM subscription)")
 
 
-def _column(rows: list[tuple[int, ...]]) -> Whole:
+def _to_array(rows: list[tuple[int, ...]]) -> Int64Array:
     return np.array([value for (value,) in rows], np.int64)

@@ -1,4 +1,4 @@
-"""What goes into a store and comes out of it, row by row. Times are seconds since 1970 and end in ``_at``."""
+"""The rows that go into a store and come out of it. Times are seconds since 1970 and end in ``_at``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 Region = tuple[float, ...]
-"""West, south, east, north in degrees; or polygons as one run of numbers, as `model.REGION_TYPE` tells."""
+"""West, south, east, north in degrees; or polygons as one run of numbers, see `model.REGION_TYPE`."""
 
 DAY_S = 86_400.0
+MAX_INT64 = (1 << 63) - 1
 
 
 class NewSubscription(NamedTuple):
-    """A subscription to be stored; the store gives it its id. The query was checked by the caller."""
+    """A subscription to store. The caller has checked the query; the store assigns the id."""
 
     query: str
     owner: str = ""
@@ -32,8 +33,8 @@ class Subscription:
     removed_at: float | None
 
 
-class Change(NamedTuple):
-    """One line of the change log, in the order in which subscriptions came and went."""
+class SubscriptionChange(NamedTuple):
+    """One row of the change log, ordered by position."""
 
     position: int
     kind: Literal["add", "remove"]
@@ -41,18 +42,18 @@ class Change(NamedTuple):
     at: float
 
 
-class Changed(NamedTuple):
-    """The subscriptions that changed after some position, as they are now: those there, and the ids of those gone."""
+class NetChanges(NamedTuple):
+    """Current state of the subscriptions that changed after a position: the live ones, and the ids of removed ones."""
 
     added: tuple[Subscription, ...]
     removed: tuple[int, ...]
     position: int
 
 
-class Pin(NamedTuple):
-    """The versions a batch uses: those recorded when it was first begun. ``done``: it is stored already.
+class BatchPin(NamedTuple):
+    """The versions of a batch, as recorded when it first began. ``done``: the batch is committed already.
 
-    ``shed`` says what it sheds, in the words of who began it.
+    ``shed`` is the load-shedding decision, in the format of the caller that began the batch.
     """
 
     index_version: int
@@ -62,8 +63,8 @@ class Pin(NamedTuple):
     shed: str = ""
 
 
-class Stored(NamedTuple):
-    """What a commit added. ``known`` counts the matches it left out: stored already, or of a removed subscription."""
+class CommitResult(NamedTuple):
+    """Rows that a commit added. ``known`` counts skipped matches: stored before, or of a removed subscription."""
 
     posts: int
     matches: int
@@ -73,7 +74,7 @@ class Stored(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredMatch:
-    """One match of a subscription with its post. The post's id has the type and value it came with."""
+    """One match of a subscription with its post. The id of the post keeps its original type and value."""
 
     cursor: int
     post_id: int | str
@@ -92,8 +93,8 @@ class StoredMatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """One line of the batch ledger."""
+class BatchRecord:
+    """One row of the batch ledger."""
 
     stream: str
     batch: int
@@ -105,12 +106,12 @@ class Batch:
     posts: int
     matches: int
     rejected: int
-    figures: Mapping[str, object]
+    metrics: Mapping[str, object]
     shed: str = ""
 
 
-class Rejected(NamedTuple):
-    """A row that was left out, and why; the excerpt is its beginning."""
+class RejectedRow(NamedTuple):
+    """A row that was left out, with the reason; the excerpt is its beginning."""
 
     number: int
     stream: str
@@ -122,8 +123,8 @@ class Rejected(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """Rows of each table and bytes on disk (for SQLite with its write-ahead log)."""
+class StoreSizes:
+    """Rows of each table, and bytes on disk (for SQLite including its write-ahead log)."""
 
     subscriptions: int
     posts: int
@@ -135,7 +136,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How much a store keeps. Age counts from the moment a match was stored, exact to a minute."""
+    """Limits of what a store keeps. Age counts from when a match was stored, accurate to a minute."""
 
     max_matches_per_subscription: int = 10_000
     max_age_s: float = 30 * DAY_S
@@ -143,10 +144,15 @@ class Retention:
     max_rejected: int = 10_000
 
 
-class Forgotten(NamedTuple):
-    """What a retention removed."""
+class RetentionResult(NamedTuple):
+    """Rows that a retention run deleted."""
 
     matches: int
     posts: int
     batches: int
     rejected: int
+
+
+def fits_int64(number: int) -> bool:
+    """Return whether the databases can hold this number; others cannot be the id of a row."""
+    return -MAX_INT64 - 1 <= number <= MAX_INT64

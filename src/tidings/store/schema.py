@@ -1,7 +1,7 @@
-"""The schema of a store as numbered steps, one text for SQLite and PostgreSQL.
+"""The schema of a store as numbered migrations, one text for SQLite and PostgreSQL.
 
-What differs stands in braces: ``{key}`` is a whole-number primary key, ``{clustered}`` keeps the rows in the order of
-their key, ``{exact}`` compares texts byte by byte.
+Placeholders mark the differences: ``{key}`` is an integer primary key, ``{clustered}`` stores rows in key order,
+``{exact}`` compares texts byte by byte.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tidings.errors import StoreDamaged
 ERA_BITS = 18
 """Matches lie on disk by era (2^18 numbers), subscription and cursor.
 
-A batch hits subscriptions all over; without eras each of its matches would dirty another page of an ever larger table.
+A batch has matches of many subscriptions; without eras each match would change another page of a growing table.
 """
 
 _FIRST = """
@@ -107,42 +107,43 @@ _SHAPES = """
 ALTER TABLE subscription ADD COLUMN shape TEXT;
 """
 
-_GIVEN = """
+_GIVEN_URLS = """
 ALTER TABLE feed_owner ADD COLUMN given TEXT NOT NULL DEFAULT '';
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SHEDDING, _FEEDS, _OWNERS, _WEBHOOKS, _SHAPES, _GIVEN)
-"""Step n takes a store from version n to n + 1. A step that was released is never edited."""
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SHEDDING, _FEEDS, _OWNERS, _WEBHOOKS, _SHAPES, _GIVEN_URLS)
+"""Migration n takes a store from version n to n + 1. A released migration is never edited."""
 
 
-def statements(step: str, words: dict[str, str]) -> list[str]:
-    """The statements of a step in the words of one database."""
-    filled = step.format(**words)
+def split_statements(migration: str, dialect: dict[str, str]) -> list[str]:
+    """Return the statements of a migration in the dialect of one database."""
+    filled = migration.format(**dialect)
     return [statement.strip() for statement in filled.split(";") if statement.strip()]
 
 
-def is_current(where: object, versions: Sequence[int], words: dict[str, str]) -> bool:
-    """Whether a store with this version (none: a new one) has nothing to migrate; a newer one is refused."""
-    steps: list[str] = []
+def is_current(location: object, versions: Sequence[int], dialect: dict[str, str]) -> bool:
+    """Return whether a store of this version (empty: a new store) needs no migration. Raises for a newer version."""
+    statements: list[str] = []
     for version in versions:
-        migrate(where, version, steps.append, words)
-    return bool(versions) and not steps
+        migrate(location, version, statements.append, dialect)
+    return bool(versions) and not statements
 
 
 def migrate(
-    where: object,
+    location: object,
     version: int,
-    run: Callable[[str], object],
-    words: dict[str, str],
-    steps: Sequence[str] = MIGRATIONS,
+    execute: Callable[[str], object],
+    dialect: dict[str, str],
+    migrations: Sequence[str] = MIGRATIONS,
 ) -> int:
-    """Take a store of this version to the newest one, inside the caller's transaction; a newer one is refused."""
-    if version > len(steps):
+    """Migrate a store in the transaction of the caller and return its new version. Raises for a newer version."""
+    if version > len(migrations):
         raise StoreDamaged(
-            where,
-            f"this store has version {version} and this Tidings knows versions up to {len(steps)}; use a newer Tidings",
+            location,
+            f"the store has version {version}; this Tidings supports versions up to {len(migrations)}. "
+            "Use a newer Tidings",
         )
-    for step in steps[version:]:
-        for statement in statements(step, words):
-            run(statement)
-    return len(steps)
+    for migration in migrations[version:]:
+        for statement in split_statements(migration, dialect):
+            execute(statement)
+    return len(migrations)

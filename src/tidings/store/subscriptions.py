@@ -1,152 +1,167 @@
-"""Subscriptions and the log of their changes. An id is never given twice, and the log only grows at its end."""
+"""Subscriptions and the log of their changes. Ids are never reused, and the log is append-only."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
 from tidings.errors import ChangeLogTruncated, UnknownSubscription
-from tidings.store.columns import clean, numbered
-from tidings.store.commit import counter
+from tidings.store.columns import append_numbers, replace_invalid
+from tidings.store.counters import advance_counter, read_counter
 from tidings.store.database import Database, Row
-from tidings.store.rows import Change, Changed, NewSubscription, Subscription
+from tidings.store.rows import NetChanges, NewSubscription, Region, Subscription, SubscriptionChange, fits_int64
 
-_PAGE = 10_000
-_FLOATS = ("west", "south", "east", "north")
-_COLUMNS = f"id, owner, query, {', '.join(_FLOATS)}, shape, created_at, removed_at"
-
-
-def subscribe_many(db: Database, rows: Iterable[NewSubscription | tuple[object, ...]], now: float) -> range:
-    """Store them all or none; their ids, in order."""
-    columns = _columns([NewSubscription(*row) for row in rows])
-    if not len(columns):
-        return range(0)
-    with db.write():
-        return _insert(db, columns, now)
+_PAGE_ROWS = 10_000
+_BOX = ("west", "south", "east", "north")
+_COLUMNS = f"id, owner, query, {', '.join(_BOX)}, shape, created_at, removed_at"
 
 
-def subscribe_within(db: Database, row: NewSubscription, limit: int, now: float) -> int | None:
-    """Store it unless its owner has so many already; its id, or None."""
-    sql = "SELECT count(*) FROM (SELECT 1 FROM subscription WHERE owner = ? AND removed_at IS NULL LIMIT ?) AS found"
-    with db.write():
-        if db.rows(sql, row.owner, limit)[0][0] >= limit:
-            return None
-        return _insert(db, _columns([row]), now)[0]
+class Subscriptions:
+    """The subscriptions of a store.
+
+    Methods that take an id and an owner raise UnknownSubscription if it does not exist, was removed or belongs to
+    another owner, without revealing which.
+    """
+
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+        self._db, self._now = database, clock
+
+    def add(self, query: str, owner: str = "", region: Region | None = None) -> int:
+        """Store a subscription that the caller has checked, and return its id."""
+        return self.add_many([NewSubscription(query, owner, region)])[0]
+
+    def add_many(self, rows: Iterable[NewSubscription | tuple[object, ...]]) -> range:
+        """Store all rows or none, and return their ids in order. Rows may be tuples of query, owner, region."""
+        columns = _to_columns([NewSubscription(*row) for row in rows])
+        if not len(columns):
+            return range(0)
+        with self._db.transaction():
+            return self._insert(columns)
+
+    def add_within(self, row: NewSubscription, limit: int) -> int | None:
+        """Store a subscription and return its id; return None if its owner has `limit` already."""
+        live = "SELECT 1 FROM subscription WHERE owner = ? AND removed_at IS NULL LIMIT ?"
+        with self._db.transaction():
+            if self._db.fetch(f"SELECT count(*) FROM ({live}) AS live", row.owner, limit)[0][0] >= limit:
+                return None
+            return self._insert(_to_columns([row]))[0]
+
+    def _insert(self, columns: pa.Table) -> range:
+        now = self._now()
+        first = advance_counter(self._db, "subscription", len(columns)) + 1
+        self._db.insert("subscription", append_numbers(columns, first, "id"), {"created_at": now})
+        ids = range(first, first + len(columns))
+        self._log_changes("add", list(ids), now)
+        return ids
+
+    def _log_changes(self, kind: str, ids: list[int], now: float) -> None:
+        position = advance_counter(self._db, "position", len(ids)) + 1
+        log = append_numbers(pa.table({"subscription": pa.array(ids, pa.int64())}), position, "position")
+        self._db.insert("subscription_change", log, {"kind": kind, "at": now})
+
+    def remove(self, subscription: int, owner: str | None = None) -> None:
+        """Remove a subscription."""
+        with self._db.transaction():
+            self.require(subscription, owner)
+            now = self._now()
+            self._db.execute("UPDATE subscription SET removed_at = ? WHERE id = ?", now, subscription)
+            self._log_changes("remove", [subscription], now)
+
+    def remove_all(self, owner: str) -> None:
+        """Remove all subscriptions of an owner, in the transaction of the caller."""
+        live = "owner = ? AND removed_at IS NULL"
+        ids = [int(row[0]) for row in self._db.fetch(f"SELECT id FROM subscription WHERE {live} ORDER BY id", owner)]
+        now = self._now()
+        self._db.execute(f"UPDATE subscription SET removed_at = ? WHERE {live}", now, owner)
+        self._log_changes("remove", ids, now)
+
+    def require(self, subscription: int, owner: str | None = None) -> None:
+        """Raise UnknownSubscription unless the subscription is live and belongs to this owner (None: to anybody)."""
+        sql = "SELECT owner, removed_at FROM subscription WHERE id = ?"
+        rows = self._db.fetch(sql, subscription) if fits_int64(subscription) else []
+        if not rows or (owner is not None and rows[0][0] != owner):
+            raise UnknownSubscription(subscription)
+        if rows[0][1] is not None:
+            raise UnknownSubscription(subscription, "was removed")
+
+    def get(self, subscription: int, owner: str | None = None) -> Subscription:
+        """Return a live subscription."""
+        self.require(subscription, owner)
+        return _from_row(self._db.fetch(f"SELECT {_COLUMNS} FROM subscription WHERE id = ?", subscription)[0])
+
+    def page(self, owner: str, above: int = 0, limit: int = 100) -> list[Subscription]:
+        """Return the next subscriptions of an owner, ordered by id."""
+        live = "owner = ? AND id > ? AND removed_at IS NULL"
+        sql = f"SELECT {_COLUMNS} FROM subscription WHERE {live} ORDER BY id LIMIT ?"
+        return [_from_row(row) for row in self._db.fetch(sql, owner, above, limit)]
+
+    def all(self, owner: str | None = None, include_removed: bool = False) -> Iterator[Subscription]:
+        """Iterate over subscriptions by id, in pages: a long read transaction would block checkpoints and vacuum."""
+        conditions = ["id > ?"] + ["owner = ?"] * (owner is not None) + ["removed_at IS NULL"] * (not include_removed)
+        sql = f"SELECT {_COLUMNS} FROM subscription WHERE {' AND '.join(conditions)} ORDER BY id LIMIT {_PAGE_ROWS}"
+        last = 0
+        while rows := self._db.fetch(sql, last, *([owner] if owner is not None else [])):
+            yield from map(_from_row, rows)
+            last = rows[-1][0]
+
+    def owners(self, above: int = 0) -> list[tuple[int, str]]:
+        """Return (id, owner) of all subscriptions above this id, including removed ones: an owner never changes."""
+        rows = self._db.fetch("SELECT id, owner FROM subscription WHERE id > ?", above)
+        return [(int(row[0]), str(row[1])) for row in rows]
+
+    def position(self) -> int:
+        """Return the position of the last change."""
+        return read_counter(self._db, "position")
+
+    def net_changes(self, since_position: int) -> NetChanges:
+        """Return the current state of the subscriptions that changed after a position.
+
+        A concurrent change may be reported again by the next call. Raises ChangeLogTruncated, see `change_log`.
+        """
+        position = self.position()
+        if position == since_position:
+            return NetChanges((), (), position)
+        self._check_log_reaches(since_position)
+        since = "SELECT subscription FROM subscription_change WHERE position > ?"
+        rows = self._db.fetch(f"SELECT {_COLUMNS} FROM subscription WHERE id IN ({since}) ORDER BY id", since_position)
+        changed = [_from_row(row) for row in rows]
+        added = tuple(subscription for subscription in changed if subscription.removed_at is None)
+        removed = tuple(subscription.id for subscription in changed if subscription.removed_at is not None)
+        return NetChanges(added, removed, position)
+
+    def change_log(self, since_position: int, limit: int | None = None) -> list[SubscriptionChange]:
+        """Return the changes after a position, in order. Raises ChangeLogTruncated if some were deleted."""
+        sql = "SELECT position, kind, subscription, at FROM subscription_change WHERE position > ? ORDER BY position"
+        rows = self._db.fetch(sql + ("" if limit is None else f" LIMIT {int(limit)}"), since_position)
+        self._check_log_reaches(since_position)
+        return [SubscriptionChange(*row) for row in rows]
+
+    def _check_log_reaches(self, since_position: int) -> None:
+        deleted = read_counter(self._db, "forgotten")
+        if since_position < deleted:
+            raise ChangeLogTruncated(
+                f"Changes after {since_position}: those up to {deleted} are deleted. Read all subscriptions again."
+            )
 
 
-def _insert(db: Database, columns: pa.Table, now: float) -> range:
-    """Into the transaction of the caller."""
-    first = counter(db, "subscription", len(columns)) + 1
-    db.append("subscription", numbered(columns, first, "id"), {"created_at": now})
-    ids = range(first, first + len(columns))
-    _log(db, "add", list(ids), now)
-    return ids
-
-
-def _log(db: Database, kind: str, ids: list[int], now: float) -> None:
-    position = counter(db, "position", len(ids)) + 1
-    log = numbered(pa.table({"subscription": pa.array(ids, pa.int64())}), position, "position")
-    db.append("subscription_change", log, {"kind": kind, "at": now})
-
-
-def _columns(rows: list[NewSubscription]) -> pa.Table:
-    made = {
-        "owner": clean(pa.chunked_array([[row.owner for row in rows]], pa.string())),
-        "query": clean(pa.chunked_array([[row.query for row in rows]], pa.string())),
+def _to_columns(rows: list[NewSubscription]) -> pa.Table:
+    columns = {
+        "owner": replace_invalid(pa.chunked_array([[row.owner for row in rows]], pa.string())),
+        "query": replace_invalid(pa.chunked_array([[row.query for row in rows]], pa.string())),
     }
-    boxes = [row.region if row.region and len(row.region) == len(_FLOATS) else None for row in rows]
-    for side, name in enumerate(_FLOATS):
-        made[name] = pa.chunked_array([[box[side] if box else None for box in boxes]], pa.float64())
+    boxes = [row.region if row.region and len(row.region) == len(_BOX) else None for row in rows]
+    for side, name in enumerate(_BOX):
+        columns[name] = pa.chunked_array([[box[side] if box else None for box in boxes]], pa.float64())
     shapes = [json.dumps(row.region) if row.region and not box else None for row, box in zip(rows, boxes, strict=True)]
-    made["shape"] = pa.chunked_array([shapes], pa.string())
-    return pa.table(made)
+    columns["shape"] = pa.chunked_array([shapes], pa.string())
+    return pa.table(columns)
 
 
-def unsubscribe(db: Database, subscription: int, owner: str | None, now: float) -> None:
-    """Remove it from now on; UnknownSubscription if it is not there (any more) or is not this owner's."""
-    with db.write():
-        live(db, subscription, owner)
-        db.run("UPDATE subscription SET removed_at = ? WHERE id = ?", now, subscription)
-        _log(db, "remove", [subscription], now)
-
-
-def remove_all(db: Database, owner: str, now: float) -> None:
-    """Remove all of an owner's, in the transaction of the caller."""
-    mine = "owner = ? AND removed_at IS NULL"
-    ids = [int(row[0]) for row in db.rows(f"SELECT id FROM subscription WHERE {mine} ORDER BY id", owner)]
-    db.run(f"UPDATE subscription SET removed_at = ? WHERE {mine}", now, owner)
-    _log(db, "remove", ids, now)
-
-
-def live(db: Database, subscription: int, owner: str | None) -> None:
-    """UnknownSubscription unless it is there and this owner's. That somebody else has it is not told."""
-    known = -(1 << 63) <= subscription < 1 << 63
-    found = db.rows("SELECT owner, removed_at FROM subscription WHERE id = ?", subscription) if known else []
-    if not found or (owner is not None and found[0][0] != owner):
-        raise UnknownSubscription(subscription)
-    if found[0][1] is not None:
-        raise UnknownSubscription(subscription, "was removed")
-
-
-def one(db: Database, subscription: int, owner: str | None) -> Subscription:
-    """This one; UnknownSubscription unless it is there and this owner's."""
-    live(db, subscription, owner)
-    return _subscription(db.rows(f"SELECT {_COLUMNS} FROM subscription WHERE id = ?", subscription)[0])
-
-
-def page(db: Database, owner: str, above: int, limit: int) -> list[Subscription]:
-    """An owner's next few in the order of their ids."""
-    sql = f"SELECT {_COLUMNS} FROM subscription WHERE owner = ? AND id > ? AND removed_at IS NULL ORDER BY id LIMIT ?"
-    return [_subscription(row) for row in db.rows(sql, owner, above, limit)]
-
-
-def subscriptions(db: Database, owner: str | None, include_removed: bool) -> Iterator[Subscription]:
-    """In the order of their ids, read in pages, so that no reader keeps the store from tidying up."""
-    conditions = ["id > ?"] + ["owner = ?"] * (owner is not None) + ["removed_at IS NULL"] * (not include_removed)
-    sql = f"SELECT {_COLUMNS} FROM subscription WHERE {' AND '.join(conditions)} ORDER BY id LIMIT {_PAGE}"
-    last = 0
-    while page := db.rows(sql, last, *([owner] if owner is not None else [])):
-        yield from map(_subscription, page)
-        last = page[-1][0]
-
-
-def owners(db: Database, above: int) -> list[tuple[int, str]]:
-    """The ids above this one, also of removed subscriptions, each with its owner."""
-    return [(int(row[0]), str(row[1])) for row in db.rows("SELECT id, owner FROM subscription WHERE id > ?", above)]
-
-
-def _subscription(row: Row) -> Subscription:
+def _from_row(row: Row) -> Subscription:
     identity, owner, query, *box, shape, created_at, removed_at = row
     region = None if box[0] is None else tuple(box)
     if shape is not None:
         region = tuple(json.loads(shape))
     return Subscription(identity, owner, query, region, created_at, removed_at)
-
-
-def changed(db: Database, since_position: int) -> Changed:
-    """How the subscriptions that changed after a position are now. Changes made meanwhile may be told twice."""
-    position = int(db.rows("SELECT value FROM counter WHERE name = 'position'")[0][0])
-    if position == since_position:
-        return Changed((), (), position)
-    _check_remembered(db, since_position)
-    since = "SELECT subscription FROM subscription_change WHERE position > ?"
-    rows = db.rows(f"SELECT {_COLUMNS} FROM subscription WHERE id IN ({since}) ORDER BY id", since_position)
-    found = [_subscription(row) for row in rows]
-    added = tuple(one for one in found if one.removed_at is None)
-    return Changed(added, tuple(one.id for one in found if one.removed_at is not None), position)
-
-
-def changes(db: Database, since_position: int, limit: int | None) -> list[Change]:
-    """What changed after this position, in order; ChangeLogTruncated where the log no longer goes back that far."""
-    sql = "SELECT position, kind, subscription, at FROM subscription_change WHERE position > ? ORDER BY position"
-    found = db.rows(sql + ("" if limit is None else f" LIMIT {int(limit)}"), since_position)
-    _check_remembered(db, since_position)
-    return [Change(*row) for row in found]
-
-
-def _check_remembered(db: Database, since_position: int) -> None:
-    forgotten = db.rows("SELECT value FROM counter WHERE name = 'forgotten'")[0][0]
-    if since_position < forgotten:
-        raise ChangeLogTruncated(f"Changes up to {forgotten} are forgotten; read all subscriptions anew.")

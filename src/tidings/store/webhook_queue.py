@@ -1,7 +1,7 @@
-"""Webhooks as their sender sees them: which are due, which message each is at, and what became of it.
+"""The queue of the webhook sender: which webhooks are due, what their current message holds, and its result.
 
-A hook is due at ``due_at``; without one it has nothing to send until a match comes. What a message holds is fixed
-(``pending``) before it is first tried: a sender that was killed sends the same one again, under the same id.
+A webhook is due at ``due_at``; without one it waits for a match. The content of a message is fixed (``pending``) before
+the first attempt: after a crash the sender sends the same message again, under the same id.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidings.store import queries
+from tidings.store.counters import read_counter
 from tidings.store.database import Database
+from tidings.store.matches import era_groups, read_matches
 from tidings.store.rows import StoredMatch
-from tidings.store.webhooks import COLUMNS, LIVE, Attempt, Webhook, forget, log, webhook
+from tidings.store.webhooks import COLUMNS, LIVE, Attempt, Webhook, delete_webhook, log_attempt, webhook_from_row
 
-_ASLEEP = """SELECT w.id FROM webhook w WHERE w.due_at IS NULL AND w.enabled = 1 AND EXISTS (SELECT 1 FROM match m
+_LAST_SEEN = "webhooks told"  # a counter of the schema
+_IDLE = """SELECT w.id FROM webhook w WHERE w.due_at IS NULL AND w.enabled = 1 AND EXISTS (SELECT 1 FROM match m
     WHERE m.era IN ({}) AND m.subscription = w.subscription AND m.cursor > ?)"""
 _WAKE = "UPDATE webhook SET due_at = ? WHERE due_at IS NULL AND id IN (SELECT a FROM {})"
-# Of one host, owners take turns; what is beyond a bound hides nothing that is within.
+# Owners of one host take turns. Webhooks beyond a limit do not hide those within it.
 _DUE = f"""SELECT {COLUMNS} FROM (SELECT d.id, d.due_at, d.failing,
         row_number() OVER (PARTITION BY d.host ORDER BY d.of_pair, d.due_at, d.id) AS of_host,
         row_number() OVER (PARTITION BY d.owner ORDER BY d.due_at, d.id) AS of_owner
@@ -31,7 +33,7 @@ _DUE = f"""SELECT {COLUMNS} FROM (SELECT d.id, d.due_at, d.failing,
 _DELIVERED = """UPDATE webhook SET cursor = pending, pending = NULL, failures = 0, error = '', due_at = ?,
     messages = messages + 1, matches = matches + ?, delivered_at = ? WHERE id = ? AND pending = ?"""
 _FAILED = "UPDATE webhook SET failures = ?, error = ?, due_at = ?, enabled = ? WHERE id = ? AND pending = ?"
-_GONE = """SELECT w.id FROM webhook w LEFT JOIN subscription s ON s.id = w.subscription
+_ORPHANS = """SELECT w.id FROM webhook w LEFT JOIN subscription s ON s.id = w.subscription
     WHERE s.id IS NULL OR s.removed_at IS NOT NULL"""
 _TOTALS = f"""SELECT coalesce(sum(CASE WHEN w.enabled = 1 AND w.failures = 0 THEN 1 ELSE 0 END), 0),
     coalesce(sum(CASE WHEN w.enabled = 1 AND w.failures > 0 THEN 1 ELSE 0 END), 0),
@@ -39,8 +41,8 @@ _TOTALS = f"""SELECT coalesce(sum(CASE WHEN w.enabled = 1 AND w.failures = 0 THE
     coalesce(sum(w.messages), 0), coalesce(sum(w.matches), 0) FROM {LIVE}"""
 
 
-class Share(NamedTuple):
-    """How many due hooks of one owner at one host, of one host, of one owner, and altogether are wanted at most."""
+class DueLimits(NamedTuple):
+    """Maximum number of due webhooks: per owner and host, per host, per owner, and in total."""
 
     pair: int
     host: int
@@ -49,8 +51,8 @@ class Share(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
-    """What became of a message: delivered, to be tried again at ``due_at``, or (neither) the hook is switched off."""
+class AttemptResult:
+    """The result for a message: delivered, to be retried at ``due_at``, or (neither) the webhook is disabled."""
 
     webhook: int
     until: int
@@ -65,8 +67,8 @@ class Tried:
         return not self.delivered and self.due_at is None
 
 
-class Totals(NamedTuple):
-    """All webhooks together: how many are in which state, and what they delivered."""
+class WebhookTotals(NamedTuple):
+    """Number of webhooks per state, and what they delivered."""
 
     active: int
     retrying: int
@@ -76,84 +78,84 @@ class Totals(NamedTuple):
 
 
 class WebhookQueue:
-    """What the sender of a store asks of it; one sender at a time, see `Store.hold_sender`."""
+    """The queue of one sender; it must hold the lease, see `Store.lease`."""
 
-    def __init__(self, database: Database, now: Callable[[], float]) -> None:
-        self._db, self._now = database, now
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+        self._db, self._now = database, clock
 
     def wake(self) -> int:
-        """Make those due that have new matches; how many. Quick where no match came since the last time."""
-        told, last = self._told(), queries.last_number(self._db)
-        if told == last:
+        """Make idle webhooks with new matches due and return their number; fast if no match was stored since."""
+        seen, last = read_counter(self._db, _LAST_SEEN), read_counter(self._db, "number")
+        if seen == last:
             return 0
-        groups = [", ".join(map(str, eras)) for eras in queries.era_groups(self._db, told)]
-        asleep = [int(row[0]) for eras in groups for row in self._db.rows(_ASLEEP.format(eras), told)]
-        given = self._db.pairs(np.array(asleep, np.int64), np.zeros(len(asleep), np.int64))
-        with self._db.write():  # short: who looks takes its time, and a stream may wait to commit
-            woken = self._db.run(_WAKE.format(given.sql), self._now(), *given.parameters)
-            self._db.run("UPDATE counter SET value = ? WHERE name = 'webhooks told'", last)
+        groups = [", ".join(map(str, eras)) for eras in era_groups(self._db, seen)]
+        idle = [int(row[0]) for eras in groups for row in self._db.fetch(_IDLE.format(eras), seen)]
+        bound = self._db.bind_pairs(np.array(idle, np.int64), np.zeros(len(idle), np.int64))
+        with self._db.transaction():  # after the slow queries, because a stream may wait to commit
+            woken = self._db.execute(_WAKE.format(bound.sql), self._now(), *bound.parameters)
+            self._db.execute("UPDATE counter SET value = ? WHERE name = ?", last, _LAST_SEEN)
         return woken
 
-    def _told(self) -> int:
-        return int(self._db.rows("SELECT value FROM counter WHERE name = 'webhooks told'")[0][0])
+    def due(self, limits: DueLimits) -> list[Webhook]:
+        """Return due webhooks: first those without failures, then by waiting time."""
+        return [webhook_from_row(row) for row in self._db.fetch(_DUE, self._now(), *limits)]
 
-    def due(self, share: Share) -> list[Webhook]:
-        """Those that are due: first those without trouble, then those that have waited longest."""
-        return [webhook(row) for row in self._db.rows(_DUE, self._now(), *share)]
+    def next_matches(self, webhook: Webhook, limit: int, max_characters: int | None = None) -> list[StoredMatch]:
+        """Return the matches of the current message, or candidates for the next one if none is fixed."""
+        matches = read_matches(self._db, webhook.subscription, webhook.cursor, limit, max_characters)
+        return matches if webhook.pending is None else [match for match in matches if match.cursor <= webhook.pending]
 
-    def waiting(self, hook: Webhook, limit: int, most_characters: int | None = None) -> list[StoredMatch]:
-        """The matches its message holds, or (if none is fixed) so many of those it may hold."""
-        found = queries.matches(self._db, hook.subscription, hook.cursor, limit, most_characters)
-        return found if hook.pending is None else [match for match in found if match.cursor <= hook.pending]
-
-    def fix(self, messages: Sequence[tuple[int, int]]) -> None:
-        """Of each hook, the cursor with which its message ends."""
+    def fix_messages(self, messages: Sequence[tuple[int, int]]) -> None:
+        """Record, per webhook, the last cursor of its message."""
         if messages:
-            with self._db.write():
+            with self._db.transaction():
                 for number, until in messages:
-                    self._db.run("UPDATE webhook SET pending = ? WHERE id = ? AND pending IS NULL", until, number)
+                    self._db.execute("UPDATE webhook SET pending = ? WHERE id = ? AND pending IS NULL", until, number)
 
-    def rest(self, hooks: Sequence[Webhook]) -> None:
-        """They were found to have nothing to send: let them wait for a match, unless one has come."""
+    def mark_idle(self, webhooks: Sequence[Webhook]) -> None:
+        """Let webhooks without matches wait for one, unless one was stored in the meantime."""
         sql = "UPDATE webhook SET pending = NULL, failures = 0, error = '', due_at = ? WHERE id = ? AND cursor = ?"
-        if hooks:
-            with self._db.write():
-                for hook in hooks:
-                    self._db.run(sql, self._due_after(hook.subscription, hook.cursor), hook.id, hook.cursor)
+        if webhooks:
+            with self._db.transaction():
+                for webhook in webhooks:
+                    due_at = self._due_after(webhook.subscription, webhook.cursor)
+                    self._db.execute(sql, due_at, webhook.id, webhook.cursor)
 
-    def tried(self, many: Iterable[Tried]) -> None:
-        """Store what became of messages, all at once. Nothing of those whose hooks were removed meanwhile."""
-        with self._db.write():
-            for one in many:
-                self._delivered(one) if one.delivered else self._failed(one)
-                log(self._db, one.webhook, one.attempt)
+    def record_results(self, results: Iterable[AttemptResult]) -> None:
+        """Store the results of messages in one transaction; results of removed webhooks are ignored."""
+        with self._db.transaction():
+            for result in results:
+                self._record_delivery(result) if result.delivered else self._record_failure(result)
+                log_attempt(self._db, result.webhook, result.attempt)
 
-    def _failed(self, one: Tried) -> None:
-        self._db.run(_FAILED, one.failures, one.error, one.due_at, int(not one.gives_up), one.webhook, one.until)
+    def _record_failure(self, result: AttemptResult) -> None:
+        values = (result.failures, result.error, result.due_at, int(not result.gives_up), result.webhook, result.until)
+        self._db.execute(_FAILED, *values)
 
-    def _delivered(self, one: Tried) -> None:
-        for (subscription,) in self._db.rows("SELECT subscription FROM webhook WHERE id = ?", one.webhook):
-            due_at = self._due_after(subscription, one.until)
-            self._db.run(_DELIVERED, due_at, one.attempt.matches, one.attempt.at, one.webhook, one.until)
+    def _record_delivery(self, result: AttemptResult) -> None:
+        for (subscription,) in self._db.fetch("SELECT subscription FROM webhook WHERE id = ?", result.webhook):
+            due_at = self._due_after(subscription, result.until)
+            attempt = result.attempt
+            self._db.execute(_DELIVERED, due_at, attempt.matches, attempt.at, result.webhook, result.until)
 
     def _due_after(self, subscription: int, cursor: int) -> float | None:
-        """At once if there are more matches; else when one comes."""
-        return self._now() if queries.matches(self._db, subscription, cursor, 1) else None
+        """Return now if there are more matches, else None."""
+        return self._now() if read_matches(self._db, subscription, cursor, 1) else None
 
-    def tidy(self) -> int:
-        """Forget the hooks of subscriptions that are gone; how many."""
-        gone = [int(row[0]) for row in self._db.rows(_GONE)]
-        if gone:
-            with self._db.write():
-                for number in gone:
-                    forget(self._db, number)
-        return len(gone)
+    def delete_orphans(self) -> int:
+        """Delete the webhooks of removed subscriptions and return their number."""
+        orphans = [int(row[0]) for row in self._db.fetch(_ORPHANS)]
+        if orphans:
+            with self._db.transaction():
+                for number in orphans:
+                    delete_webhook(self._db, number)
+        return len(orphans)
 
-    def totals(self) -> Totals:
-        """All of them together."""
-        return Totals(*map(int, self._db.rows(_TOTALS)[0]))
+    def totals(self) -> WebhookTotals:
+        """Return the totals over all webhooks."""
+        return WebhookTotals(*map(int, self._db.fetch(_TOTALS)[0]))
 
-    def troubled(self, limit: int) -> list[Webhook]:
-        """Those that do not deliver, the disabled ones first."""
+    def failing(self, limit: int) -> list[Webhook]:
+        """Return webhooks that are disabled or being retried, disabled ones first."""
         sql = f"SELECT {COLUMNS} FROM {LIVE} WHERE w.enabled = 0 OR w.failures > 0 ORDER BY w.enabled, w.id LIMIT ?"
-        return [webhook(row) for row in self._db.rows(sql, limit)]
+        return [webhook_from_row(row) for row in self._db.fetch(sql, limit)]

@@ -1,6 +1,6 @@
-"""Webhooks as their owners see them: where matches are sent, with which secret, and how it went.
+"""Webhooks as their owners see them: the receiver, the signing secret, and the log of attempts.
 
-A secret is kept as it is, for messages are signed with it. Who can read this table can read the matches too.
+Secrets are stored in plain text because messages are signed with them. Access to this table reveals the matches.
 """
 
 from __future__ import annotations
@@ -13,32 +13,31 @@ from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from tidings.errors import InputError, QuotaExceeded, UnknownWebhook
-from tidings.net.urls import checked_url
-from tidings.store import subscriptions
-from tidings.store.commit import counter
+from tidings.net.urls import normalize_url
+from tidings.store.counters import advance_counter, read_counter
 from tidings.store.database import Database, Row
-from tidings.store.queries import last_number
 from tidings.store.rows import DAY_S
+from tidings.store.subscriptions import Subscriptions
 
-MAX_A_SUBSCRIPTION = 10
-KEPT_ATTEMPTS = 100
-"""Of each hook, in its log."""
+MAX_WEBHOOKS_PER_SUBSCRIPTION = 10
+LOGGED_ATTEMPTS = 100
+"""Per webhook; older ones are deleted."""
 OLD_SECRET_S = DAY_S
-"""How long messages are signed with the secret before, too."""
+"""For this long after a rotation, messages are signed with the old secret too."""
 _SECRET_PREFIX, _SECRET_BYTES = "whsec_", 32
 _NAME_BYTES = 12
 COLUMNS = """w.id, w.subscription, w.owner, w.url, w.host, w.name, w.secret, w.old_secret, w.old_until, w.created_at,
     w.enabled, w.error, w.cursor, w.pending, w.failures, w.due_at, w.attempts, w.messages, w.matches, w.delivered_at"""
 LIVE = "webhook w JOIN subscription s ON s.id = w.subscription AND s.removed_at IS NULL"
 
-State = Literal["active", "retrying", "disabled"]
+WebhookState = Literal["active", "retrying", "disabled"]
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A webhook. All matches up to ``cursor`` are delivered; those up to ``pending`` are the message on its way.
+    """A webhook. Matches up to ``cursor`` are delivered; those up to ``pending`` are the current message.
 
-    Its owner knows it by its ``name``, which says nothing about how many others there are.
+    Owners identify it by its random ``name``, which does not reveal how many webhooks exist.
     """
 
     id: int
@@ -63,19 +62,19 @@ class Webhook:
     delivered_at: float | None
 
     @property
-    def state(self) -> State:
+    def state(self) -> WebhookState:
         if not self.enabled:
             return "disabled"
         return "retrying" if self.failures else "active"
 
-    def secrets(self, now: float) -> list[str]:
-        """Those to sign with, the newest first."""
+    def signing_secrets(self, now: float) -> list[str]:
+        """Return the secrets to sign with, newest first."""
         old = self.old_secret if self.old_until is not None and now < self.old_until else None
         return [self.secret] if old is None else [self.secret, old]
 
 
 class Attempt(NamedTuple):
-    """One attempt to deliver a message; ``status`` is None where no server answered."""
+    """One attempt to deliver a message; ``status`` is None if no server answered."""
 
     message: str
     matches: int
@@ -86,112 +85,116 @@ class Attempt(NamedTuple):
 
 
 class Webhooks:
-    """The webhooks of a store. UnknownWebhook where one is not there, or its subscription is not this owner's."""
+    """The webhooks of a store.
 
-    def __init__(self, database: Database, now: Callable[[], float]) -> None:
-        self._db, self._now = database, now
+    Methods that take a name raise UnknownWebhook if it does not exist or belongs to another owner.
+    """
+
+    def __init__(self, database: Database, clock: Callable[[], float], subscriptions: Subscriptions) -> None:
+        self._db, self._now, self._subscriptions = database, clock, subscriptions
 
     def add(self, subscription: int, url: str, owner: str | None = None, after: int | None = None) -> Webhook:
-        """Send the matches of a subscription to an address: those after a cursor, or (None) those to come."""
-        address = checked_receiver(url)
-        with self._db.write():
-            subscriptions.live(self._db, subscription, owner)
-            if len(self.of(subscription, owner)) >= MAX_A_SUBSCRIPTION:
-                raise QuotaExceeded(f"A subscription has at most {MAX_A_SUBSCRIPTION} webhooks; delete one first.")
-            number = counter(self._db, "webhook", 1) + 1
-            last = last_number(self._db)
+        """Send matches of a subscription to a URL: those after a cursor, or only future ones (None)."""
+        address = normalize_receiver(url)
+        with self._db.transaction():
+            if len(self.of_subscription(subscription, owner)) >= MAX_WEBHOOKS_PER_SUBSCRIPTION:
+                raise QuotaExceeded(
+                    f"Webhook quota of this subscription reached ({MAX_WEBHOOKS_PER_SUBSCRIPTION}). Delete one first."
+                )
+            number = advance_counter(self._db, "webhook", 1) + 1
+            last = read_counter(self._db, "number")
             cursor = last if after is None else min(after, last)
-            self._db.run(
+            self._db.execute(
                 """INSERT INTO webhook (id, subscription, owner, url, host, name, secret, created_at, enabled, error,
                     cursor, failures, due_at, attempts, messages, matches)
                 SELECT ?, id, owner, ?, ?, ?, ?, ?, 1, '', ?, 0, ?, 0, 0, 0 FROM subscription WHERE id = ?""",
                 *(number, address, urlsplit(address).hostname or "", secrets.token_hex(_NAME_BYTES), new_secret()),
                 *(self._now(), cursor, self._now(), subscription),
             )
-            return webhook(self._db.rows(f"SELECT {COLUMNS} FROM webhook w WHERE w.id = ?", number)[0])
+            return webhook_from_row(self._db.fetch(f"SELECT {COLUMNS} FROM webhook w WHERE w.id = ?", number)[0])
 
-    def of(self, subscription: int, owner: str | None = None) -> list[Webhook]:
-        """Those of a subscription; UnknownSubscription unless it is there and this owner's."""
-        subscriptions.live(self._db, subscription, owner)
-        found = self._db.rows(f"SELECT {COLUMNS} FROM webhook w WHERE w.subscription = ? ORDER BY w.id", subscription)
-        return [webhook(row) for row in found]
+    def of_subscription(self, subscription: int, owner: str | None = None) -> list[Webhook]:
+        """Return the webhooks of a subscription. Raises UnknownSubscription."""
+        self._subscriptions.require(subscription, owner)
+        rows = self._db.fetch(f"SELECT {COLUMNS} FROM webhook w WHERE w.subscription = ? ORDER BY w.id", subscription)
+        return [webhook_from_row(row) for row in rows]
 
     def page(self, owner: str | None, after: str = "", limit: int = 100) -> list[Webhook]:
-        """The next few of an owner (None: of all) after one of them, in the order in which they were made."""
-        theirs, who = ("", ()) if owner is None else (" AND owner = ?", (owner,))
-        above = f"coalesce((SELECT id FROM webhook WHERE name = ?{theirs}), 0)"
-        mine = theirs.replace("owner", "w.owner")
-        sql = f"SELECT {COLUMNS} FROM {LIVE} WHERE w.id > {above}{mine} ORDER BY w.id LIMIT ?"
-        return [webhook(row) for row in self._db.rows(sql, after, *who, *who, limit)]
+        """Return the next webhooks of an owner (None: of all owners) after a name, in order of creation."""
+        condition, values = ("", ()) if owner is None else (" AND owner = ?", (owner,))
+        above = f"coalesce((SELECT id FROM webhook WHERE name = ?{condition}), 0)"
+        of_owner = condition.replace("owner", "w.owner")
+        sql = f"SELECT {COLUMNS} FROM {LIVE} WHERE w.id > {above}{of_owner} ORDER BY w.id LIMIT ?"
+        return [webhook_from_row(row) for row in self._db.fetch(sql, after, *values, *values, limit)]
 
     def get(self, name: str, owner: str | None = None) -> Webhook:
-        """One of them."""
-        found = self._db.rows(f"SELECT {COLUMNS} FROM {LIVE} WHERE w.name = ?", name)
-        if not found or (owner is not None and found[0][2] != owner):
+        """Return one webhook."""
+        rows = self._db.fetch(f"SELECT {COLUMNS} FROM {LIVE} WHERE w.name = ?", name)
+        if not rows or (owner is not None and rows[0][2] != owner):
             raise UnknownWebhook(name)
-        return webhook(found[0])
+        return webhook_from_row(rows[0])
 
     def remove(self, name: str, owner: str | None = None) -> None:
-        """Nothing is sent there from now on."""
-        with self._db.write():
-            forget(self._db, self.get(name, owner).id)
+        """Delete a webhook and its log."""
+        with self._db.transaction():
+            delete_webhook(self._db, self.get(name, owner).id)
 
-    def rotate(self, name: str, owner: str | None = None) -> Webhook:
-        """Give it a new secret; for a day the one before signs, too."""
-        with self._db.write():
+    def rotate_secret(self, name: str, owner: str | None = None) -> Webhook:
+        """Replace the secret; messages are signed with the old one too for a day."""
+        with self._db.transaction():
             self.get(name, owner)
             sql = "UPDATE webhook SET old_secret = secret, old_until = ?, secret = ? WHERE name = ?"
-            self._db.run(sql, self._now() + OLD_SECRET_S, new_secret(), name)
+            self._db.execute(sql, self._now() + OLD_SECRET_S, new_secret(), name)
             return self.get(name, owner)
 
     def enable(self, name: str, owner: str | None = None) -> Webhook:
-        """Go on with the message it stopped at, at once and with all its retries; also where it waits for the next."""
-        with self._db.write():
+        """Retry the current message immediately and with all its retries, also if the webhook only waits for one."""
+        with self._db.transaction():
             self.get(name, owner)
             sql = "UPDATE webhook SET enabled = 1, error = '', failures = 0, due_at = ? WHERE name = ?"
-            self._db.run(sql, self._now(), name)
+            self._db.execute(sql, self._now(), name)
             return self.get(name, owner)
 
-    def note(self, hook: Webhook, attempt: Attempt) -> None:
-        """Add an attempt to the log, unless the hook was removed meanwhile."""
-        with self._db.write():
-            log(self._db, hook.id, attempt)
+    def record_attempt(self, webhook: Webhook, attempt: Attempt) -> None:
+        """Add an attempt to the log of a webhook, unless the webhook was removed."""
+        with self._db.transaction():
+            log_attempt(self._db, webhook.id, attempt)
 
-    def log(self, name: str, owner: str | None = None) -> list[Attempt]:
-        """The last attempts, the newest first."""
+    def attempts(self, name: str, owner: str | None = None) -> list[Attempt]:
+        """Return the logged attempts, newest first."""
         number = self.get(name, owner).id
         sql = "SELECT message, matches, at, status, outcome, took_s FROM webhook_attempt WHERE webhook = ?"
-        return [Attempt(*row) for row in self._db.rows(f"{sql} ORDER BY number DESC", number)]
+        return [Attempt(*row) for row in self._db.fetch(f"{sql} ORDER BY number DESC", number)]
 
 
-def log(db: Database, number: int, attempt: Attempt) -> None:
-    """Add an attempt to the log of a hook that is there, and forget the oldest; in the transaction of the caller."""
-    for (count,) in db.rows("UPDATE webhook SET attempts = attempts + 1 WHERE id = ? RETURNING attempts", number):
+def log_attempt(db: Database, webhook: int, attempt: Attempt) -> None:
+    """Add an attempt to the log of a webhook if it exists, and delete old ones; in the transaction of the caller."""
+    for (count,) in db.fetch("UPDATE webhook SET attempts = attempts + 1 WHERE id = ? RETURNING attempts", webhook):
         sql = "INSERT INTO webhook_attempt (webhook, number, message, matches, at, status, outcome, took_s)"
-        db.run(f"{sql} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", number, count, *attempt)
-        db.run("DELETE FROM webhook_attempt WHERE webhook = ? AND number <= ?", number, count - KEPT_ATTEMPTS)
+        db.execute(f"{sql} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", webhook, count, *attempt)
+        db.execute("DELETE FROM webhook_attempt WHERE webhook = ? AND number <= ?", webhook, count - LOGGED_ATTEMPTS)
 
 
-def forget(db: Database, number: int) -> None:
-    """Forget a hook and its log, in the transaction of the caller."""
-    db.run("DELETE FROM webhook WHERE id = ?", number)
-    db.run("DELETE FROM webhook_attempt WHERE webhook = ?", number)
+def delete_webhook(db: Database, webhook: int) -> None:
+    """Delete a webhook and its log, in the transaction of the caller."""
+    db.execute("DELETE FROM webhook WHERE id = ?", webhook)
+    db.execute("DELETE FROM webhook_attempt WHERE webhook = ?", webhook)
 
 
-def checked_receiver(url: str) -> str:
-    """The address in its usual spelling; InputError unless HTTP can send there."""
-    address = checked_url(url)
+def normalize_receiver(url: str) -> str:
+    """Return the normalized URL of a receiver. Raises InputError for an invalid one or one with a password."""
+    address = normalize_url(url)
     if "@" in address.split("/")[2]:
-        raise InputError("An address with a name and password is refused; the signature proves who sends.")
+        raise InputError("Webhook URL: must not contain a user name or password. The signature identifies the sender.")
     return address
 
 
 def new_secret() -> str:
-    """256 random bits, as the Standard Webhooks specification writes them."""
+    """Return 256 random bits, encoded as the Standard Webhooks specification requires."""
     return _SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
 
 
-def webhook(row: Row) -> Webhook:
+def webhook_from_row(row: Row) -> Webhook:
     values = list(row)
     values[10] = bool(values[10])
     return Webhook(*values)

@@ -1,0 +1,29 @@
+"""Requests of users for a new partition plan, which the running stream (or the next one) serves."""
+
+from __future__ import annotations
+
+from tidings.store.counters import advance_counter, read_counter
+from tidings.store.database import Database
+
+_REQUESTED, _DONE = "relearn asked", "relearn done"  # counters of the schema
+
+
+class PlanRefreshRequests:
+    """The requests of a store. They are counted, so that a request made during a refresh is not lost."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def request(self) -> None:
+        """Request a new partition plan."""
+        with self._db.transaction():
+            advance_counter(self._db, _REQUESTED, 1)
+
+    def pending(self) -> int:
+        """Return the number of all requests so far if one is open, else 0."""
+        requested = read_counter(self._db, _REQUESTED)
+        return requested if requested > read_counter(self._db, _DONE) else 0
+
+    def complete(self, requested: int) -> None:
+        """Mark requests as served, up to a number that `pending` returned."""
+        self._db.execute("UPDATE counter SET value = ? WHERE name = ?", requested, _DONE)
