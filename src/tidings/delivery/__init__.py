@@ -1,1 +1,1 @@
-"""Handing matches on: as documents for feed readers."""
+"""Delivery of matches: documents for feed readers, and webhooks."""

@@ -1,4 +1,4 @@
-"""Which network addresses strangers may send us to: public ones, and what the configuration allows besides."""
+"""Network addresses that user-supplied URLs may reach: public ones, and those the configuration allows."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _NOT_GLOBAL: tuple[Network, ...] = tuple(
         (
             "0.0.0.0/8",  # this network
             "10.0.0.0/8",  # private
-            "100.64.0.0/10",  # carriers' NAT, and the metadata of Alibaba Cloud
+            "100.64.0.0/10",  # carrier-grade NAT, and the metadata of Alibaba Cloud
             "127.0.0.0/8",
-            "168.63.129.16/32",  # Azure's wire server: a public address that leads inside
+            "168.63.129.16/32",  # Azure's wire server: a public address with an internal service
             "169.254.0.0/16",  # link-local, and the metadata of most clouds
             "172.16.0.0/12",  # private
             "192.0.0.0/24",  # protocol assignments, and the metadata of Oracle Cloud
@@ -35,7 +35,7 @@ _NOT_GLOBAL: tuple[Network, ...] = tuple(
         ),
     )
 )
-_GLOBAL_V6 = ip_network("2000::/3")  # all that is given out as public; private, link-local, mapped … lie outside
+_GLOBAL_V6 = ip_network("2000::/3")  # all public unicast; private, link-local, mapped … are outside
 _NOT_GLOBAL_V6: tuple[Network, ...] = tuple(
     map(
         ip_network,
@@ -50,39 +50,39 @@ _NOT_GLOBAL_V6: tuple[Network, ...] = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class AllowedNetworks:
     """Networks that may be reached although they are not public."""
 
     networks: tuple[Network, ...] = ()
 
     @classmethod
-    def parse(cls, written: Iterable[str]) -> Allowed:
-        """From addresses, networks (`10.1.0.0/16`) and the word `loopback`; InputError names what is none."""
-        found: list[Network] = []
-        for one in written:
+    def parse(cls, values: Iterable[str]) -> AllowedNetworks:
+        """Parse addresses, networks (`10.1.0.0/16`) and the word `loopback`. Raises InputError for other values."""
+        networks: list[Network] = []
+        for value in values:
             try:
-                found += LOOPBACK if one == "loopback" else (ip_network(one, strict=False),)
+                networks += LOOPBACK if value == "loopback" else (ip_network(value, strict=False),)
             except ValueError:
                 raise InputError(
-                    f"{one!r} is no network; write one as 10.1.0.0/16 or fd00::/8, or `loopback`."
+                    f"{value!r}: not a network. Write it like 10.1.0.0/16 or fd00::/8, or use `loopback`."
                 ) from None
-        return cls(tuple(found))
+        return cls(tuple(networks))
 
-    def reaches(self, address: str) -> bool:
-        """Whether it may be connected to: it is public, or allowed."""
+    def permits(self, address: str) -> bool:
+        """Return whether a connection to this IP address is permitted: it is public, or in an allowed network."""
         try:
-            found = ip_address(address.partition("%")[0])
+            parsed = ip_address(address.partition("%")[0])
         except ValueError:
             return False
-        plain = found.ipv4_mapped or found if isinstance(found, IPv6Address) else found
-        return is_public(plain) or any(plain in network or found in network for network in self.networks)
+        plain = parsed.ipv4_mapped or parsed if isinstance(parsed, IPv6Address) else parsed
+        return is_public(plain) or any(plain in network or parsed in network for network in self.networks)
 
 
-PUBLIC_ONLY = Allowed()
+PUBLIC_ONLY = AllowedNetworks()
 
 
 def is_public(address: Address) -> bool:
-    """Whether it is an address of the public Internet. Whatever only stands for an IPv4 address is not."""
+    """Return whether an address is on the public Internet. IPv6 addresses that embed IPv4 addresses are not."""
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _NOT_GLOBAL)
     return address in _GLOBAL_V6 and not any(address in network for network in _NOT_GLOBAL_V6)

@@ -1,4 +1,4 @@
-"""When a server wants to be asked again: the header `Retry-After`, in seconds or as a date."""
+"""Parse the header `Retry-After`, which has seconds or a date."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 
-def wait_s(header: str | None, now: float) -> float | None:
-    """The seconds it says, from now on and not below 0; None where it says nothing that can be understood."""
+def parse_retry_after(header: str | None, now: float) -> float | None:
+    """Return the seconds to wait, at least 0, or None if the header is missing or invalid."""
     text = (header or "").strip()
     if text.isascii() and text.isdigit():
         return float(text[:12])
     try:
-        then = parsedate_to_datetime(text)
-        return max(0.0, (then if then.tzinfo else then.replace(tzinfo=UTC)).timestamp() - now)
+        date = parsedate_to_datetime(text)
+        return max(0.0, (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - now)
     except (ValueError, TypeError, IndexError, OverflowError):
         return None

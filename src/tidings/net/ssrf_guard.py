@@ -1,7 +1,7 @@
-"""A door to the Internet that does not lead back inside: every address is judged when it is connected to.
+"""HTTP sessions that cannot reach internal networks (server-side request forgery).
 
-A name is judged by what it resolves to, and once more the address a socket is made for: a name that resolves to
-something else the second time, a redirect, or an address written as a number gains nothing.
+Addresses are checked after name resolution and again when a socket is created. This covers names that resolve
+differently the second time, redirects, and addresses written as numbers.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Any
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from tidings.net.allowlist import PUBLIC_ONLY, Allowed
+from tidings.net.allowlist import PUBLIC_ONLY, AllowedNetworks
 from tidings.version import __version__
 
 USER_AGENT = f"Tidings/{__version__} (feed reader and alerts; standing queries over posts)"
-_LOOKUPS = 64  # names that are asked for at once: a name server that never answers must not keep the others waiting
-_CONNECTIONS = 256
+_LOOKUP_THREADS = 64  # enough that a name server that never answers does not block other lookups
+_MAX_CONNECTIONS = 256
 _AddressInfo = tuple[Any, Any, int, str, tuple[Any, ...]]
 
 
 class AddressRefused(OSError):
-    """A server at an address we are not to be sent to."""
+    """A host at an address that is not permitted. The message does not reveal the address that the name resolved to."""
 
     def __init__(self, host: str, address: str) -> None:
-        super().__init__(f"{host} is at {address}, which is not a public address")
+        super().__init__(f"{host} is on a private network; the administrator can allow it")
         self.host = host
         self.address = address
 
@@ -36,29 +36,29 @@ class AddressRefused(OSError):
 
 
 class GuardedResolver(AbstractResolver):
-    """Resolves names as the system does, and keeps back the addresses that are refused."""
+    """Resolve names with the system resolver and drop addresses that are not permitted."""
 
-    def __init__(self, allow: Allowed = PUBLIC_ONLY) -> None:
+    def __init__(self, allow: AllowedNetworks = PUBLIC_ONLY) -> None:
         self._allow = allow
-        self._threads = ThreadPoolExecutor(_LOOKUPS, thread_name_prefix="tidings-names")
+        self._threads = ThreadPoolExecutor(_LOOKUP_THREADS, thread_name_prefix="tidings-names")
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        found = await self.lookup(host, port, family)
-        good = [one for one in found if self._allow.reaches(one["host"])]
-        if found and not good:
-            raise AddressRefused(host, found[0]["host"])
-        return good
+        results = await self.lookup(host, port, family)
+        permitted = [result for result in results if self._allow.permits(result["host"])]
+        if results and not permitted:
+            raise AddressRefused(host, results[0]["host"])
+        return permitted
 
     async def lookup(self, host: str, port: int, family: socket.AddressFamily) -> list[ResolveResult]:
-        """What the system says, unjudged."""
+        """Return all addresses of a host, unchecked."""
         loop = asyncio.get_running_loop()
         kind = socket.SOCK_STREAM
         infos = await loop.run_in_executor(self._threads, lambda: socket.getaddrinfo(host, port, family, kind))
         return [
-            ResolveResult(hostname=host, host=str(address[0]), port=port, family=kin, proto=proto, flags=0)
-            for kin, _, proto, _, address in infos
+            ResolveResult(hostname=host, host=str(address[0]), port=port, family=address_family, proto=proto, flags=0)
+            for address_family, _, proto, _, address in infos
         ]
 
     async def close(self) -> None:
@@ -66,29 +66,29 @@ class GuardedResolver(AbstractResolver):
 
 
 def guarded_session(
-    allow: Allowed = PUBLIC_ONLY,
+    allow: AllowedNetworks = PUBLIC_ONLY,
     *,
     user_agent: str = USER_AGENT,
     timeout_s: float = 20.0,
-    connections: int = _CONNECTIONS,
+    connections: int = _MAX_CONNECTIONS,
     resolver: AbstractResolver | None = None,
     **options: Any,
 ) -> aiohttp.ClientSession:
-    """A session that reaches public addresses, and those allowed; close it as any other.
+    """Return a session that connects only to public and allowed addresses; the caller closes it.
 
-    No cookies, no proxies from the environment. Redirects are followed only by who asks for it, and are judged alike. A
-    refused address raises aiohttp.ClientConnectorError, in which `os_error` is AddressRefused: see `refusal`.
+    It uses no cookies and no proxies from the environment. Redirects are checked too. A refused address raises
+    aiohttp.ClientConnectorError with AddressRefused as `os_error`, see `find_refusal`.
     """
 
-    def made(info: _AddressInfo) -> socket.socket:
+    def create_socket(info: _AddressInfo) -> socket.socket:
         family, kind, protocol, _, address = info
-        if not allow.reaches(str(address[0])):
+        if not allow.permits(str(address[0])):
             raise AddressRefused(str(address[0]), str(address[0]))
         return socket.socket(family, kind, protocol)
 
     connector = aiohttp.TCPConnector(
         resolver=resolver or GuardedResolver(allow),
-        socket_factory=made,
+        socket_factory=create_socket,
         use_dns_cache=False,
         limit=connections,
     )
@@ -102,11 +102,11 @@ def guarded_session(
     )
 
 
-def refusal(error: BaseException) -> AddressRefused | None:
-    """The refusal behind an error of a request, if that is what it was."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, AddressRefused):
-            return seen
-        seen = getattr(seen, "os_error", None) or seen.__cause__
+def find_refusal(error: BaseException) -> AddressRefused | None:
+    """Return the AddressRefused that caused an error, or None."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, AddressRefused):
+            return cause
+        cause = getattr(cause, "os_error", None) or cause.__cause__
     return None

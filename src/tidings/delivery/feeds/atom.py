@@ -5,32 +5,32 @@ from __future__ import annotations
 from datetime import datetime
 from xml.etree import ElementTree as ET
 
-from tidings.delivery.feeds.model import Document, Entry
+from tidings.delivery.feeds.model import FeedDocument, FeedEntry
 
 MEDIA_TYPE = "application/atom+xml"
 _NAMESPACE = "http://www.w3.org/2005/Atom"
 
 
-def atom(document: Document) -> bytes:
-    """The document as Atom."""
+def write_atom(document: FeedDocument) -> bytes:
+    """Return the document as Atom."""
     feed = ET.Element("feed", {"xmlns": _NAMESPACE})
     _add(feed, "id", document.id)
     _add(feed, "title", document.title)
-    _add(feed, "updated", _written(document.updated))
+    _add(feed, "updated", _format_time(document.updated))
     ET.SubElement(feed, "link", {"rel": "self", "href": document.address, "type": MEDIA_TYPE})
     ET.SubElement(feed, "link", {"rel": "alternate", "href": document.home, "type": "text/html"})
     _add(ET.SubElement(feed, "author"), "name", "Tidings")
     _add(feed, "generator", "Tidings")
     for entry in document.entries:
-        _entry(ET.SubElement(feed, "entry"), entry)
+        _add_entry(ET.SubElement(feed, "entry"), entry)
     return bytes(ET.tostring(feed, encoding="utf-8", xml_declaration=True))
 
 
-def _entry(element: ET.Element, entry: Entry) -> None:
+def _add_entry(element: ET.Element, entry: FeedEntry) -> None:
     _add(element, "id", entry.id)
     _add(element, "title", entry.title)
-    _add(element, "updated", _written(entry.arrived))
-    _add(element, "published", _written(entry.published))
+    _add(element, "updated", _format_time(entry.arrived))
+    _add(element, "published", _format_time(entry.published))
     if entry.link:
         ET.SubElement(element, "link", {"rel": "alternate", "href": entry.link})
     if entry.author:
@@ -40,7 +40,7 @@ def _entry(element: ET.Element, entry: Entry) -> None:
     _add(element, "content", entry.text).set("type", "text")
 
 
-def _written(moment: datetime) -> str:
+def _format_time(moment: datetime) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tidings.delivery.feeds.model import Document, Entry
+from tidings.delivery.feeds.model import FeedDocument, FeedEntry
 
 MEDIA_TYPE = "application/feed+json"
 
 
-def json_feed(document: Document) -> bytes:
-    """The document as JSON Feed."""
-    told = {
+def write_json_feed(document: FeedDocument) -> bytes:
+    """Return the document as JSON Feed."""
+    feed = {
         "version": "https://jsonfeed.org/version/1.1",
         "title": document.title,
         "home_page_url": document.home,
         "feed_url": document.address,
-        "items": [_item(entry) for entry in document.entries],
+        "items": [_to_item(entry) for entry in document.entries],
     }
-    return json.dumps(told, ensure_ascii=False).encode()
+    return json.dumps(feed, ensure_ascii=False).encode()
 
 
-def _item(entry: Entry) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def _to_item(entry: FeedEntry) -> dict[str, Any]:
+    item: dict[str, Any] = {
         "id": entry.id,
         "title": entry.title,
         "content_text": entry.text,
@@ -31,9 +31,9 @@ def _item(entry: Entry) -> dict[str, Any]:
         "date_modified": entry.arrived.isoformat(),
     }
     if entry.link:
-        told["url"] = entry.link
+        item["url"] = entry.link
     if entry.author:
-        told["authors"] = [{"name": entry.author}]
+        item["authors"] = [{"name": entry.author}]
     if entry.tags:
-        told["tags"] = list(entry.tags)
-    return told
+        item["tags"] = list(entry.tags)
+    return item

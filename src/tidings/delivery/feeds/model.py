@@ -1,4 +1,4 @@
-"""What a feed reader gets to see of a subscription: the same in every format, and never the markup of a post."""
+"""The content of a feed document, the same in every format. Posts are plain text, never markup."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from email.utils import parsedate_to_datetime
 from tidings.store.rows import StoredMatch
 from tidings.text.sanitize import clean_link
 
-_NAMESPACE = uuid.UUID("7c1d3c1e-5d0e-4f0e-9b57-6f1f2c1d7d05")  # drawn once, for the ids of entries
+_NAMESPACE = uuid.UUID("7c1d3c1e-5d0e-4f0e-9b57-6f1f2c1d7d05")  # a random constant, for the ids of entries
 _TITLE_CHARACTERS = 100
 _NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One match. ``id`` is the same whenever and however it is told; ``text`` is text, not HTML."""
+class FeedEntry:
+    """One match. Its ``id`` never changes and is the same in all formats; ``text`` is plain text, not HTML."""
 
     id: str
     title: str
@@ -32,66 +32,66 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
-    """The newest matches of a subscription, the newest first. ``address`` is that of the document itself."""
+class FeedDocument:
+    """The newest matches of a subscription, newest first. ``address`` is the URL of the document itself."""
 
     id: str
     title: str
     address: str
     home: str
     updated: datetime
-    entries: tuple[Entry, ...]
+    entries: tuple[FeedEntry, ...]
 
 
-def document(
+def build_document(
     subscription: int, query: str, matches: Iterable[StoredMatch], address: str, home: str, updated_at: float
-) -> Document:
-    """The document of these matches, which are given the oldest first."""
-    entries = tuple(_entry(subscription, match) for match in matches)[::-1]
-    title = legal(f"Tidings: {query}")
-    return Document(_identity(str(subscription)), title, address, home, _moment(updated_at), entries)
+) -> FeedDocument:
+    """Return the document of these matches, which are given oldest first."""
+    entries = tuple(_to_entry(subscription, match) for match in matches)[::-1]
+    title = replace_illegal_xml(f"Tidings: {query}")
+    return FeedDocument(_to_urn(str(subscription)), title, address, home, _to_datetime(updated_at), entries)
 
 
-def _entry(subscription: int, match: StoredMatch) -> Entry:
-    text = legal(match.text or "")
+def _to_entry(subscription: int, match: StoredMatch) -> FeedEntry:
+    text = replace_illegal_xml(match.text or "")
     kind = "number" if isinstance(match.post_id, int) else "text"
-    arrived = _moment(match.arrived_at)
-    return Entry(
-        id=_identity(f"{subscription}/{kind}/{match.post_id}"),
-        title=legal(match.title or "") or _shortened(text) or "(no text)",
+    arrived = _to_datetime(match.arrived_at)
+    return FeedEntry(
+        id=_to_urn(f"{subscription}/{kind}/{match.post_id}"),
+        title=replace_illegal_xml(match.title or "") or _shorten(text) or "(no text)",
         text=text,
         link=clean_link(match.link) if match.link else None,
-        author=legal(match.author) if match.author else None,
-        tags=tuple(legal(tag) for tag in match.tags),
-        published=said_at(match.time) or arrived,
+        author=replace_illegal_xml(match.author) if match.author else None,
+        tags=tuple(replace_illegal_xml(tag) for tag in match.tags),
+        published=parse_post_time(match.time) or arrived,
         arrived=arrived,
     )
 
 
-def legal(text: str) -> str:
-    """The text without what an XML document may not hold, or would not give back as it was."""
+def replace_illegal_xml(text: str) -> str:
+    """Replace characters that XML does not allow or does not preserve."""
     return _NOT_XML.sub("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
-def _identity(name: str) -> str:
+def _to_urn(name: str) -> str:
     return uuid.uuid5(_NAMESPACE, name).urn
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(text[: _TITLE_CHARACTERS * 4].split())
     return line if len(line) <= _TITLE_CHARACTERS else line[: _TITLE_CHARACTERS - 1].rstrip() + "…"
 
 
-def _moment(seconds: float) -> datetime:
+def _to_datetime(seconds: float) -> datetime:
     return datetime.fromtimestamp(int(seconds), UTC)
 
 
-def said_at(time: str | None) -> datetime | None:
-    """When a post says it was written: ISO 8601, seconds since 1970, or as in e-mail; None for anything else."""
-    for read in (_from_iso, _from_seconds, parsedate_to_datetime) if time else ():
+def parse_post_time(time: str | None) -> datetime | None:
+    """Parse the time of a post: ISO 8601, seconds since 1970, or an e-mail date; return None for other texts."""
+    for parse in (_from_iso, _from_seconds, parsedate_to_datetime) if time else ():
         try:
-            found = read(str(time))
-            return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC).replace(microsecond=0)
+            parsed = parse(str(time))
+            return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC).replace(microsecond=0)
         except (ValueError, OverflowError, TypeError, OSError):
             continue
     return None
@@ -99,7 +99,7 @@ def said_at(time: str | None) -> datetime | None:
 
 def _from_iso(time: str) -> datetime:
     if time.isdigit():
-        raise ValueError("seconds; 20260101 would be one too, and is rarer")
+        raise ValueError("seconds since 1970; a compact date such as 20260101 is rarer")
     return datetime.fromisoformat(time)
 
 

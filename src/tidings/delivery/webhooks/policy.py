@@ -1,7 +1,7 @@
-"""What follows from one attempt to deliver a message: it is delivered, it is tried again, or the hook is switched off.
+"""Decide what follows from an attempt: the message is delivered, retried, or the webhook is disabled.
 
-Pure: the clock and the chance are given. The delays are those the Standard Webhooks specification proposes; with them a
-receiver that was away for three days has missed nothing.
+Pure functions: the caller passes time and randomness. The delays are those of the Standard Webhooks specification; a
+receiver that is down for three days misses nothing.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from http import HTTPStatus
 DELAYS_S = (5.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 36_000.0, 50_400.0, 72_000.0, 86_400.0)
 """After the first failure, the second, and so on: ten attempts in three days and four hours."""
 JITTER = 0.1
-"""So much longer at most, so that hooks that failed together do not come back together."""
-LONGEST_S = 86_400.0
-"""Nobody is let wait longer than that, whatever `Retry-After` says."""
+"""Maximum relative increase of a delay, so that webhooks that failed together do not retry together."""
+MAX_DELAY_S = 86_400.0
+"""Upper limit for `Retry-After`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How an attempt ended: with the status a server answered, or (None) with the reason why none did."""
+class DeliveryOutcome:
+    """The result of an attempt: the HTTP status, or None and the reason why no server answered."""
 
     status: int | None
     reason: str = ""
@@ -30,18 +30,18 @@ class Outcome:
         return self.status is not None and 200 <= self.status < 300
 
     @property
-    def sentence(self) -> str:
-        """For the log of deliveries."""
+    def text(self) -> str:
+        """The outcome for the log of attempts."""
         if self.status is None:
             return self.reason
         if 300 <= self.status < 400:
-            return f"answered {named(self.status)}: redirects are not followed, give the address it leads to"
-        return f"answered {named(self.status)}"
+            return f"answered {format_status(self.status)}: redirects are not followed, use the target URL"
+        return f"answered {format_status(self.status)}"
 
 
 @dataclass(frozen=True, slots=True)
-class Next:
-    """How a hook goes on. ``due_at`` is when the same message is tried again; None if it is delivered or given up."""
+class Decision:
+    """The next state of a webhook. ``due_at`` is the time of the next attempt; None after success or giving up."""
 
     delivered: bool
     failures: int
@@ -49,22 +49,22 @@ class Next:
     error: str
 
 
-def decide(failures: int, outcome: Outcome, now: float, chance: float) -> Next:
-    """What follows when a message that failed so often before has this outcome; `chance` lies in 0…1."""
+def decide(failures: int, outcome: DeliveryOutcome, now: float, random: float) -> Decision:
+    """Return what follows from an outcome after earlier `failures` of the same message; `random` is in 0…1."""
     if outcome.is_delivered:
-        return Next(True, 0, None, "")
+        return Decision(True, 0, None, "")
     failed = failures + 1
     if outcome.status == HTTPStatus.GONE:
-        return Next(False, failed, None, f"{outcome.sentence}: the receiver wants no more")
+        return Decision(False, failed, None, f"{outcome.text}: the receiver does not accept messages any more")
     if failed > len(DELAYS_S):
-        return Next(False, failed, None, f"{failed} attempts failed, the last: {outcome.sentence}")
-    delay = DELAYS_S[failed - 1] * (1 + JITTER * chance)
-    asked = min(outcome.retry_after_s or 0.0, LONGEST_S)
-    return Next(False, failed, now + max(delay, asked), outcome.sentence)
+        return Decision(False, failed, None, f"{failed} attempts failed, the last: {outcome.text}")
+    delay = DELAYS_S[failed - 1] * (1 + JITTER * random)
+    requested = min(outcome.retry_after_s or 0.0, MAX_DELAY_S)
+    return Decision(False, failed, now + max(delay, requested), outcome.text)
 
 
-def named(status: int) -> str:
-    """The status as it is usually written: `404 Not Found`."""
+def format_status(status: int) -> str:
+    """Return a status with its phrase: `404 Not Found`."""
     try:
         return f"{status} {HTTPStatus(status).phrase}"
     except ValueError:

@@ -1,12 +1,13 @@
-"""The sender of webhooks: many receivers at once, each in order, none of them able to hold up the others.
+"""The webhook sender: many receivers concurrently, each in order, so that no receiver delays the others.
 
-All it must not forget lies in the store: it may be killed at any moment and goes on with the same messages. What it
-sends arrives at least once, always under the same `webhook-id`.
+All state that must survive is in the store: after a crash the sender continues with the same messages. Messages arrive
+at least once, always with the same `webhook-id`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -15,178 +16,184 @@ from random import Random
 
 import aiohttp
 
-from tidings.delivery.webhooks.attempt import TIMEOUT_S, post, sending_session
-from tidings.delivery.webhooks.message import MAX_BYTES, MAX_MATCHES, Message, message
+from tidings.delivery.webhooks.attempt import TIMEOUT_S, post_message, webhook_session
+from tidings.delivery.webhooks.message import MAX_BYTES, MAX_MATCHES, Message, build_message
 from tidings.delivery.webhooks.policy import decide
-from tidings.net.allowlist import PUBLIC_ONLY, Allowed
+from tidings.log import Event
+from tidings.net.allowlist import PUBLIC_ONLY, AllowedNetworks
 from tidings.store import Store
-from tidings.store.webhook_queue import Share, Tried
+from tidings.store.webhook_queue import AttemptResult, DueLimits
 from tidings.store.webhooks import Attempt, Webhook
 
-_TIDY_S = 60.0
-_MOST_CHARACTERS = 2 * MAX_BYTES  # more than a message of several matches ever holds; a hundred may have a hundred MB
-_GRACE_S = 3.0  # for what is on its way when the sender is told to end; what does not arrive is sent again
+LOG = logging.getLogger("tidings.delivery")
+_CLEANUP_S = 60.0
+_MAX_CHARACTERS = 2 * MAX_BYTES  # more than a message of several matches holds; a hundred matches may have 100 MB
+_GRACE_S = 3.0  # for messages in flight at shutdown; those that do not finish are sent again later
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How many messages are on their way at once: altogether, of one owner, to one host, of one owner to one host.
+class SenderLimits:
+    """Maximum messages in flight: in total, per owner, per host, and per owner and host.
 
-    A receiver has ``timeout_s`` to answer; new matches are looked for every ``poll_s``.
+    A receiver has ``timeout_s`` to answer; the store is checked for new matches every ``poll_s``.
     """
 
-    at_once: int = 256
-    an_owner: int = 32
-    a_host: int = 8
-    a_pair: int = 4
+    total: int = 256
+    per_owner: int = 32
+    per_host: int = 8
+    per_pair: int = 4
     timeout_s: float = TIMEOUT_S
     poll_s: float = 0.2
 
 
-class Room:
-    """Counts what is on its way, and says for which hooks there is room."""
+class InFlight:
+    """Counts the messages in flight and enforces the limits."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: SenderLimits) -> None:
         self._limits = limits
-        self._hooks: set[int] = set()
+        self._webhooks: set[int] = set()
         self._counts: Counter[tuple[str, ...]] = Counter()
 
     def __len__(self) -> int:
-        return len(self._hooks)
+        return len(self._webhooks)
 
     @property
-    def share(self) -> Share:
-        """What to ask the store for: what there may be room for, and what is on its way already."""
+    def due_limits(self) -> DueLimits:
+        """Limits for the query of due webhooks: enough for free slots and for webhooks that are in flight."""
         limits = self._limits
-        return Share(2 * limits.a_pair, 2 * limits.a_host, 2 * limits.an_owner, 2 * limits.at_once)
+        return DueLimits(2 * limits.per_pair, 2 * limits.per_host, 2 * limits.per_owner, 2 * limits.total)
 
-    def take(self, hook: Webhook) -> bool:
-        """Whether there is room for it, which it then has."""
-        bounds = self._bounds(hook)
-        full = any(self._counts[what] >= most for what, most in bounds.items())
-        if full or hook.id in self._hooks or len(self) >= self._limits.at_once:
+    def try_add(self, webhook: Webhook) -> bool:
+        """Add a webhook and return True, or return False if a limit is reached or it is in flight already."""
+        limits = self._limits_of(webhook)
+        is_full = any(self._counts[key] >= limit for key, limit in limits.items())
+        if is_full or webhook.id in self._webhooks or len(self) >= self._limits.total:
             return False
-        self._hooks.add(hook.id)
-        self._counts.update(bounds.keys())
+        self._webhooks.add(webhook.id)
+        self._counts.update(limits.keys())
         return True
 
-    def leave(self, hook: Webhook) -> None:
-        self._hooks.discard(hook.id)
-        for what in self._bounds(hook):
-            self._counts[what] -= 1
-            if not self._counts[what]:
-                del self._counts[what]
+    def remove(self, webhook: Webhook) -> None:
+        self._webhooks.discard(webhook.id)
+        for key in self._limits_of(webhook):
+            self._counts[key] -= 1
+            if not self._counts[key]:
+                del self._counts[key]
 
-    def _bounds(self, hook: Webhook) -> dict[tuple[str, ...], int]:
-        """What it is counted under, and how many may be."""
+    def _limits_of(self, webhook: Webhook) -> dict[tuple[str, ...], int]:
         limits = self._limits
         return {
-            ("owner", hook.owner): limits.an_owner,
-            ("host", hook.host): limits.a_host,
-            ("pair", hook.owner, hook.host): limits.a_pair,
+            ("owner", webhook.owner): limits.per_owner,
+            ("host", webhook.host): limits.per_host,
+            ("pair", webhook.owner, webhook.host): limits.per_pair,
         }
 
 
 class Sender:
-    """Sends what is due until it is told to stop."""
+    """Sends due messages until it is stopped."""
 
     def __init__(
         self,
         store: Store,
-        allow: Allowed = PUBLIC_ONLY,
-        limits: Limits = Limits(),
-        tell: Callable[[str], None] = lambda sentence: None,
+        allow: AllowedNetworks = PUBLIC_ONLY,
+        limits: SenderLimits = SenderLimits(),
         clock: Callable[[], float] = time.time,
         seed: int | None = None,
     ) -> None:
         self._queue, self._allow, self._limits = store.webhook_queue, allow, limits
-        self._tell, self._clock, self._chance = tell, clock, Random(seed)
-        self._room = Room(limits)
-        self._tidied_at = 0.0
-        self._sending: dict[asyncio.Task[Tried], Webhook] = {}
-        self._stir = asyncio.Event()  # something ended, so something else may begin
+        self._clock, self._random = clock, Random(seed)
+        self._in_flight = InFlight(limits)
+        self._cleaned_at = 0.0
+        self._tasks: dict[asyncio.Task[AttemptResult], Webhook] = {}
+        self._attempt_ended = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until `stop` is set; an error of the store ends it."""
+        """Send until `stop` is set. Raises errors of the store."""
         limits = self._limits
-        async with sending_session(self._allow, limits.timeout_s, limits.at_once) as session:
+        async with webhook_session(self._allow, limits.timeout_s, limits.total) as session:
             try:
                 while not stop.is_set():
-                    self._stir.clear()
-                    for hook, next_message in await self._begin():
-                        self._send(session, hook, next_message)
+                    self._attempt_ended.clear()
+                    for webhook, message in await self._next_messages():
+                        self._send(session, webhook, message)
                     await self._pause(stop)
-                    await self._note()
-                if self._sending:
-                    await asyncio.wait(self._sending, timeout=_GRACE_S)
-                    await self._note()
+                    await self._record_results()
+                if self._tasks:
+                    await asyncio.wait(self._tasks, timeout=_GRACE_S)
+                    await self._record_results()
             finally:
-                for task in self._sending:
+                for task in self._tasks:
                     task.cancel()
-                await asyncio.gather(*self._sending, return_exceptions=True)
+                await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _pause(self, stop: asyncio.Event) -> None:
-        """Until something ended, or it is time to look for new matches."""
-        waits = [asyncio.create_task(event.wait()) for event in (self._stir, stop)]
+        """Wait until an attempt ends, `stop` is set or the next poll is due."""
+        waits = [asyncio.create_task(event.wait()) for event in (self._attempt_ended, stop)]
         try:
             await asyncio.wait(waits, timeout=self._limits.poll_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()
 
-    async def _begin(self) -> list[tuple[Webhook, Message]]:
-        """The hooks there is work and room for, each with its message, which is fixed from then on."""
-        due = await asyncio.to_thread(self._due)
-        chosen = [hook for hook in due if self._room.take(hook)]
-        found = await asyncio.to_thread(self._messages, chosen)
-        for hook in chosen:
-            if hook.id not in found:
-                self._room.leave(hook)
-        return [(hook, found[hook.id]) for hook in chosen if hook.id in found]
+    async def _next_messages(self) -> list[tuple[Webhook, Message]]:
+        """Return due webhooks within the limits, each with its message, which is fixed from now on."""
+        due = await asyncio.to_thread(self._due_webhooks)
+        chosen = [webhook for webhook in due if self._in_flight.try_add(webhook)]
+        messages = await asyncio.to_thread(self._build_messages, chosen)
+        for webhook in chosen:
+            if webhook.id not in messages:
+                self._in_flight.remove(webhook)
+        return [(webhook, messages[webhook.id]) for webhook in chosen if webhook.id in messages]
 
-    def _due(self) -> list[Webhook]:
+    def _due_webhooks(self) -> list[Webhook]:
         self._queue.wake()
-        if self._clock() - self._tidied_at >= _TIDY_S:
-            self._queue.tidy()
-            self._tidied_at = self._clock()
-        return self._queue.due(self._room.share)
+        if self._clock() - self._cleaned_at >= _CLEANUP_S:
+            self._queue.delete_orphans()
+            self._cleaned_at = self._clock()
+        return self._queue.due(self._in_flight.due_limits)
 
-    def _messages(self, hooks: list[Webhook]) -> dict[int, Message]:
-        """The message each is at, or its next; those whose matches were forgotten meanwhile rest."""
-        found: dict[int, Message] = {}
-        for hook in hooks:
-            matches = self._queue.waiting(hook, MAX_MATCHES, _MOST_CHARACTERS)
+    def _build_messages(self, webhooks: list[Webhook]) -> dict[int, Message]:
+        """Return the current or next message per webhook; webhooks whose matches were deleted become idle."""
+        messages: dict[int, Message] = {}
+        for webhook in webhooks:
+            matches = self._queue.next_matches(webhook, MAX_MATCHES, _MAX_CHARACTERS)
             if matches:
-                found[hook.id] = message(hook.name, hook.subscription, matches, is_fixed=hook.pending is not None)
-        self._queue.rest([hook for hook in hooks if hook.id not in found])
-        self._queue.fix(
-            [(hook.id, found[hook.id].until) for hook in hooks if hook.id in found and hook.pending is None]
-        )
-        return found
+                is_fixed = webhook.pending is not None
+                messages[webhook.id] = build_message(webhook.name, webhook.subscription, matches, is_fixed)
+        self._queue.mark_idle([webhook for webhook in webhooks if webhook.id not in messages])
+        unfixed = [webhook.id for webhook in webhooks if webhook.id in messages and webhook.pending is None]
+        self._queue.fix_messages([(number, messages[number].until) for number in unfixed])
+        return messages
 
-    def _send(self, session: aiohttp.ClientSession, hook: Webhook, sent: Message) -> None:
-        """Have it sent."""
-        task = asyncio.create_task(self._attempt(session, hook, sent))
-        task.add_done_callback(lambda _: self._stir.set())
-        self._sending[task] = hook
+    def _send(self, session: aiohttp.ClientSession, webhook: Webhook, message: Message) -> None:
+        task = asyncio.create_task(self._attempt(session, webhook, message))
+        task.add_done_callback(lambda _: self._attempt_ended.set())
+        self._tasks[task] = webhook
 
-    async def _attempt(self, session: aiohttp.ClientSession, hook: Webhook, sent: Message) -> Tried:
-        """Send it, and what follows from how that went."""
-        began = self._clock()
-        outcome = await post(session, hook, sent, self._clock)
+    async def _attempt(self, session: aiohttp.ClientSession, webhook: Webhook, message: Message) -> AttemptResult:
+        started = self._clock()
+        outcome = await post_message(session, webhook, message, self._clock)
         ended = self._clock()
-        after = decide(hook.failures, outcome, ended, self._chance.random())
-        attempt = Attempt(sent.id, sent.matches, began, outcome.status, outcome.sentence, ended - began)
-        return Tried(hook.id, sent.until, attempt, after.delivered, after.failures, after.due_at, after.error)
+        decision = decide(webhook.failures, outcome, ended, self._random.random())
+        attempt = Attempt(message.id, message.matches, started, outcome.status, outcome.text, ended - started)
+        next_state = (decision.delivered, decision.failures, decision.due_at, decision.error)
+        return AttemptResult(webhook.id, message.until, attempt, *next_state)
 
-    async def _note(self) -> None:
-        """Store what became of those that have ended; from then on their hooks may go on."""
-        ended = {task: hook for task, hook in self._sending.items() if task.done()}
+    async def _record_results(self) -> None:
+        """Store the results of finished attempts; their webhooks may then continue."""
+        ended = {task: webhook for task, webhook in self._tasks.items() if task.done()}
         if ended:
-            await asyncio.to_thread(self._queue.tried, [task.result() for task in ended])
-        for task, hook in ended.items():
-            del self._sending[task]
-            self._room.leave(hook)
-            tried = task.result()
-            if tried.gives_up:
-                self._tell(f"webhook {hook.name} of subscription {hook.subscription} is disabled: {tried.error}")
+            await asyncio.to_thread(self._queue.record_results, [task.result() for task in ended])
+        for task, webhook in ended.items():
+            del self._tasks[task]
+            self._in_flight.remove(webhook)
+            result = task.result()
+            if result.gives_up:
+                LOG.warning(
+                    Event(
+                        "webhook disabled",
+                        webhook=webhook.name,
+                        subscription=webhook.subscription,
+                        error=result.error,
+                    )
+                )
