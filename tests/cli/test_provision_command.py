@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tidings.cli.main import run
-from tidings.cli.quantity import bits_a_second, byte_count, count
+from tidings.cli.values import parse_bits_per_second, parse_bytes, parse_count
 from tidings.errors import InputError
 from tidings.provision.costs import NAMES, load_calibration
 
@@ -76,7 +76,7 @@ def test_costs_come_from_a_file_as_well(capsys: pytest.CaptureFixture[str], tmp_
         (["provision", "-s", "10M"], "--feeds"),
         (["provision", "-s", "many", "-f", "1M"], "'10M'"),
         ([*ASKED, "--bandwidth", "25"], "'25Mbps'"),
-        ([*ASKED, "--memory", "0GB"], "more than 0"),
+        ([*ASKED, "--memory", "0GB"], "greater than 0"),
         ([*ASKED, "--poll", "soon"], "--poll"),
         ([*ASKED, "--cost", "nothing=1"], "no cost called 'nothing'"),
         ([*ASKED, "--cost", "match_share"], "NAME=VALUE"),
@@ -102,7 +102,7 @@ def test_a_file_of_costs_that_is_none_is_refused_by_name(tmp_path: Path, body: s
 
 
 def test_quantities_are_read_as_people_write_them() -> None:
-    assert [count(one, "") for one in ("7", "250,000", "250K", "0.25M", "1_000", "2B")] == [
+    assert [parse_count(one, "") for one in ("7", "250,000", "250K", "0.25M", "1_000", "2B")] == [
         7,
         250_000,
         250_000,
@@ -110,8 +110,8 @@ def test_quantities_are_read_as_people_write_them() -> None:
         1_000,
         2_000_000_000,
     ]
-    assert [bits_a_second(one, "") for one in ("25Mbps", "1 Gbps", "64 kbit/s")] == [25e6, 1e9, 64e3]
-    assert [byte_count(one, "") for one in ("1GB", "512 MiB", "2kb")] == [1e9, 512 * 2**20, 2e3]
+    assert [parse_bits_per_second(one, "") for one in ("25Mbps", "1 Gbps", "64 kbit/s")] == [25e6, 1e9, 64e3]
+    assert [parse_bytes(one, "") for one in ("1GB", "512 MiB", "2kb")] == [1e9, 512 * 2**20, 2e3]
     for odd in ("", "-1", "1,00", "10X", "1.2.3", "NaN"):
         with pytest.raises(InputError):
-            count(odd, "--feeds")
+            parse_count(odd, "--feeds")

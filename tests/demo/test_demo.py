@@ -7,10 +7,10 @@ import re
 from rich.console import Console
 from tests.cli.runs import tidings
 
-from tidings.cli.demo_screen import DemoScreen, marked
+from tidings.cli.demo_screen import DemoScreen, highlight
 from tidings.demo.feed import SEED
 from tidings.demo.generate import DEMO_QUERIES, generate_posts
-from tidings.matching.brute_force import scan
+from tidings.matching.brute_force import match_all
 from tidings.query.parse import parse
 
 
@@ -20,7 +20,7 @@ def test_it_finds_exactly_what_there_is(tmp_path):
     assert result.err == ""
     posts = generate_posts(600, SEED)
     places = zip(*(posts[name].to_pylist() for name in ("text", "lat", "lon")), strict=True)
-    expected = len(scan(places, [parse(query) for query in DEMO_QUERIES.values()]))
+    expected = len(match_all(places, [parse(query) for query in DEMO_QUERIES.values()]))
     assert f"\n600 posts, {expected} matches:\n" in result.out
     assert re.search(r'\nheavy rain  "heavy rain"\n    @\w+  .*heavy rain', result.out)
     assert "match sample/posts.jsonl --subscriptions sample/subscriptions.txt --out matches.csv" in result.out
@@ -28,7 +28,7 @@ def test_it_finds_exactly_what_there_is(tmp_path):
 
 
 def test_matched_words_stand_out_and_markup_in_posts_does_not():
-    text = marked("storm -calm", "[red]Storms[/] &amp; \x1b[1m rain", None, None, "bold")
+    text = highlight("storm -calm", "[red]Storms[/] &amp; \x1b[1m rain", None, None, "bold")
     assert text.plain == "[red]Storms[/] &  [1m rain"
     assert [text.plain[span.start : span.end] for span in text.spans] == ["Storms"]
 

@@ -1,4 +1,4 @@
-"""Where the commands print: results on standard output, everything else on standard error."""
+"""Consoles of the commands: results go to standard output, everything else to standard error."""
 
 from __future__ import annotations
 
@@ -12,56 +12,56 @@ from rich.text import Text
 
 from tidings.errors import QueryError, TidingsError
 
-_NARROWEST, _WIDEST = 40, 120
-_UNBROKEN = 10_000
+_MIN_WIDTH, _MAX_WIDTH = 40, 120
+_UNWRAPPED_WIDTH = 10_000
 
 
 def screen() -> Console:
-    """Standard output, as it is now; lines are never broken when it is not a terminal."""
+    """Return a console on the current standard output; it wraps lines only on a terminal."""
     return _console(sys.stdout)
 
 
 def error_screen() -> Console:
-    """Standard error, as it is now."""
+    """Return a console on the current standard error."""
     return _console(sys.stderr)
 
 
 def _console(file: TextIO) -> Console:
     console = Console(file=file, highlight=False)
     if not console.is_terminal:
-        console.width = _UNBROKEN
+        console.width = _UNWRAPPED_WIDTH
     return console
 
 
 def printable(text: str) -> str:
-    """The text on one line, and without anything that would command the terminal."""
+    """Return the text on one line, without control characters."""
     return "".join(
         " " if unicodedata.category(character) in ("Cc", "Zl", "Zp", "Cs") else character for character in text
     )
 
 
-def say_error(sentence: str) -> None:
-    """One line on standard error, with our name in front."""
+def print_sentence(sentence: str) -> None:
+    """Print an error as one line on standard error."""
     error_screen().print(Text.assemble(("tidings: ", "bold red"), printable(sentence)))
 
 
-def show_error(error: TidingsError, query: str | None = None) -> None:
-    """The sentence; for a refused query also the query with a caret under the place."""
-    say_error(str(error))
+def print_error(error: TidingsError, query: str | None = None) -> None:
+    """Print the message; for an invalid query also the query with a caret below the error."""
+    print_sentence(str(error))
     if isinstance(error, QueryError) and query:
         console = error_screen()
-        for line in caret(query, error.position, min(console.width, _WIDEST)):
+        for line in caret_lines(query, error.position, min(console.width, _MAX_WIDTH)):
             console.print(Text("  " + line))
 
 
-def caret(query: str, position: int, width: int) -> tuple[str, str]:
-    """The part of the query around the position that fits, and a caret that stands under the position."""
-    shown, room = printable(query), max(width, _NARROWEST) - 4
+def caret_lines(query: str, position: int, width: int) -> tuple[str, str]:
+    """Return the part of the query around the position that fits, and a line with a caret below the position."""
+    shown, cells = printable(query), max(width, _MIN_WIDTH) - 4
     before, after = shown[:position], shown[position:]
-    if cell_len(before) > room * 2 // 3:
-        while cell_len(before) > room // 2:
+    if cell_len(before) > cells * 2 // 3:
+        while cell_len(before) > cells // 2:
             before = before[max(1, len(before) // 20) :]
         before = "…" + before
-    if cell_len(before + after) > room:
-        after = set_cell_size(after, room - cell_len(before) - 1).rstrip() + "…"
+    if cell_len(before + after) > cells:
+        after = set_cell_size(after, cells - cell_len(before) - 1).rstrip() + "…"
     return before + after, " " * cell_len(before) + "^"

@@ -1,27 +1,33 @@
-"""`tidings crawl`: visit the feeds that are due, for as long as you let it; new articles go to the stream."""
+"""`tidings crawl`: visit the feeds that are due until it is stopped; new articles go to the stream."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidings.cli.duration import seconds
 from tidings.cli.options.allow import AllowOption
+from tidings.cli.options.common import JsonOption, MasterOption
+from tidings.cli.options.config import ConfigOption
+from tidings.cli.options.groups import expand_groups
 from tidings.cli.options.master import check_master
-from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkOption, state_at
-from tidings.cli.output import safe_json, say
+from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption, locate_state
+from tidings.cli.output import print_note, safe_json
+from tidings.durations import parse_seconds
 from tidings.errors import InputError
 
-HELP = """Crawl the feeds of the state: ask each when it is due, keep only what is new, hand it to the stream.
+if TYPE_CHECKING:
+    from tidings.crawl.crawler import CrawlOptions
 
-A feed is asked the more often the more articles it brings, and never more often than it or its server allows. Addresses
-that lead inside (loopback, private networks, metadata of clouds) are refused unless --allow names them. Run it beside
+HELP = """Visit the feeds of the state when they are due, and hand new articles to the stream.
+
+A feed that brings more articles is visited more often, but never more often than it or its server allows. Private
+addresses (loopback, private networks, cloud metadata) are rejected unless --allow names them. Run it together with
 `tidings run --posts INBOX`, or let `tidings serve` run both. Ctrl-C finishes the round and stops."""
 
-EXAMPLES = """Examples:
+EXAMPLES = """[bold]Examples[/]
 
 tidings feeds add https://example.com/blog --state news
 
@@ -29,78 +35,102 @@ tidings crawl --state news
 
 tidings crawl --state news --once --json
 
+tidings crawl --config tidings.toml
+
 tidings run --posts news/inbox --state news"""
 
 INBOX = "inbox"
 InboxOption = Annotated[
     Path | None,
-    typer.Option("--inbox", metavar="DIR", help="Where new articles wait for the stream.", show_default="STATE/inbox"),
+    typer.Option("--inbox", metavar="DIR", help="Directory for posts to match.", show_default="STATE/inbox"),
 ]
 
 
-def crawl(
-    state: StateOption = DEFAULT_STATE,
-    work: WorkOption = None,
-    inbox: InboxOption = None,
-    once: Annotated[bool, typer.Option("--once", help="Visit what is due now, then end.")] = False,
+@dataclass(frozen=True, slots=True)
+class VisitOptions:
+    """How often and how politely feeds are visited."""
+
+    PANEL = "Visits"
+
     at_least_every: Annotated[
-        str, typer.Option("--at-least-every", metavar="TIME", help="Ask even the quietest feed so often.")
-    ] = "24 h",
+        str, typer.Option(metavar="DURATION", help="Longest interval between visits to a feed.")
+    ] = "24 h"
     at_most_every: Annotated[
-        str, typer.Option("--at-most-every", metavar="TIME", help="Ask even the busiest feed no more often.")
-    ] = "5 min",
-    between: Annotated[
-        str, typer.Option("--between", metavar="TIME", help="Leave a host so much time between two requests.")
-    ] = "1 s",
-    at_once: Annotated[int, typer.Option("--at-once", min=1, max=100, help="Requests to one host at once.")] = 2,
-    allow: AllowOption = None,
+        str, typer.Option(metavar="DURATION", help="Shortest interval between visits to a feed.")
+    ] = "5 min"
+    request_interval: Annotated[
+        str, typer.Option(metavar="DURATION", help="Minimum interval between requests to a host.")
+    ] = "1 s"
+    requests_per_host: Annotated[
+        int, typer.Option(metavar="N", min=1, max=100, help="Maximum simultaneous requests to a host.")
+    ] = 2
+    allow: AllowOption = None
     user_agent: Annotated[
-        str | None, typer.Option("--user-agent", metavar="TEXT", help="How to introduce ourselves to servers.")
-    ] = None,
+        str | None, typer.Option(metavar="TEXT", help="User-Agent header.", show_default="name and version")
+    ] = None
+
+    def crawl_options(self) -> CrawlOptions:
+        """Return the checked options of the crawler. Raises InputError."""
+        from tidings.crawl.crawler import CrawlOptions
+        from tidings.crawl.rate_limit import HostRateLimit
+        from tidings.crawl.schedule import SchedulePolicy
+        from tidings.net.allowlist import AllowedNetworks
+        from tidings.net.ssrf_guard import USER_AGENT
+
+        min_s = parse_seconds(self.at_most_every, "--at-most-every")
+        max_s = parse_seconds(self.at_least_every, "--at-least-every")
+        if min_s > max_s:
+            raise InputError(
+                f"--at-most-every {self.at_most_every}: must not be longer than --at-least-every {self.at_least_every}."
+            )
+        agent = USER_AGENT if self.user_agent is None else self.user_agent
+        if not (agent and agent.isascii() and agent.isprintable()):
+            raise InputError(f"--user-agent {agent!r}: must be printable ASCII.")
+        interval_s = parse_seconds(self.request_interval, "--request-interval")
+        return CrawlOptions(
+            schedule=SchedulePolicy(min_interval_s=min_s, max_interval_s=max_s),
+            rate_limit=HostRateLimit(max_concurrent=self.requests_per_host, min_interval_s=interval_s),
+            allow=AllowedNetworks.parse(self.allow or ()),
+            user_agent=agent,
+        )
+
+
+@expand_groups
+def crawl(
+    visits: VisitOptions,
+    state: StateOption = DEFAULT_STATE,
+    work_dir: WorkDirOption = None,
+    inbox: InboxOption = None,
+    once: Annotated[bool, typer.Option("--once", help="Visit the feeds that are due, then exit.")] = False,
     crawlers: Annotated[
         int | None,
-        typer.Option(min=1, max=1024, metavar="N", help="Share a round out over so many.", show_default="all cores"),
+        typer.Option(metavar="N", min=1, max=1024, help="Number of crawlers.", show_default="one per core"),
     ] = None,
     latencies: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Round-trip times from sites to hosts (CSV: site, host, ms), to visit feeds from near. An executor's "
-            "site is TIDINGS_SITE in its environment.",
+            help="CSV (site, host, ms) to visit feeds from the nearest TIDINGS_SITE.",
             show_default=False,
         ),
     ] = None,
-    master: Annotated[str | None, typer.Option(metavar="URL", help="The Spark master; default: this machine.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+    master: MasterOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Check, then crawl."""
-    from tidings.crawl.crawler import Manners
     from tidings.crawl.latency import read_latencies
-    from tidings.crawl.rate_limit import Politeness
-    from tidings.crawl.schedule import Pace
-    from tidings.net.allowlist import Allowed
-    from tidings.net.ssrf_guard import USER_AGENT
 
     check_master(master)
-    place = state_at(state, work)
-    least_s, most_s = seconds(at_most_every, "--at-most-every"), seconds(at_least_every, "--at-least-every")
-    if least_s > most_s:
-        raise InputError(f"--at-most-every {at_most_every} is longer than --at-least-every {at_least_every}.")
-    if user_agent is not None and (not user_agent.isascii() or not user_agent.isprintable() or not user_agent):
-        raise InputError("--user-agent: servers understand printable ASCII only; write it in that.")
-    manners = Manners(
-        pace=Pace(least_s=least_s, most_s=most_s),
-        politeness=Politeness(at_once=at_once, between_s=seconds(between, "--between")),
-        allow=Allowed.parse(allow or ()),
-        user_agent=user_agent or USER_AGENT,
-    )
+    location = locate_state(state, work_dir)
+    options = visits.crawl_options()
     near = None if latencies is None else read_latencies(latencies)
-    place.open().close()
-    from tidings.stream.crawl_app import CrawlRequest, run_crawl  # here: it brings Spark
+    location.open_existing().close()
+    from tidings.stream.crawl_app import CrawlJob, run_crawl  # loads Spark
 
-    request = CrawlRequest(place.where, inbox or place.folder / INBOX, manners, crawlers, master, once, near)
-    tally = run_crawl(request, lambda line: None if as_json else say(line))
+    job = CrawlJob(location.store, inbox or location.work_dir / INBOX, options, crawlers, master, once, near)
+    stats = run_crawl(job)
     if as_json:
-        print(safe_json(asdict(tally)))
+        # Not `asdict`: it breaks the Counter of outcomes.
+        print(safe_json({field.name: getattr(stats, field.name) for field in fields(stats)}))
     else:
-        say(f"stopped: {tally.visits:,} visits, {tally.articles:,} new articles, {tally.updates:,} updated.")
+        print_note(f"stopped: {stats.visits:,} visits, {stats.articles:,} new articles, {stats.updates:,} updated.")

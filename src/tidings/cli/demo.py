@@ -1,4 +1,4 @@
-"""`tidings demo`: posts the project makes itself, matched live by Spark, on the screen as it happens."""
+"""`tidings demo`: match generated posts live and show the matches."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tidings.errors import OutputError
 
 if TYPE_CHECKING:
     from tidings.cli.demo_screen import DemoScreen
-    from tidings.demo.feed import Feed
-    from tidings.demo.live_query import LiveMatching
+    from tidings.demo.feed import DemoFeed
+    from tidings.demo.live_query import LiveQuery
 
-    Found = queue.SimpleQueue[list[tuple[str, int]]]
+    MatchQueue = queue.SimpleQueue[list[tuple[str, int]]]
 
-HELP = """Watch standing queries find posts as they arrive: a live demonstration that ends by itself.
+HELP = """Show a live demonstration: standing queries match generated posts as they arrive. It ends by itself.
 
-The posts are made up, so it needs no network. With --write it only saves posts and subscriptions to try yourself."""
+It needs no network. With --write it only saves posts and subscriptions to try."""
 EXAMPLES = """[bold]Examples[/]
 
 tidings demo
@@ -30,75 +30,78 @@ tidings demo
 tidings demo --write sample [dim]# posts.jsonl and subscriptions.txt[/]
 
 tidings match sample/posts.jsonl --subscriptions sample/subscriptions.txt --out matches.csv"""
-RATE = 300
+POSTS_PER_SECOND = 300
 _SAMPLE_POSTS = 20_000
-_LOOK_SECONDS = 0.2
+_POLL_S = 0.2
 
 
 def demo(
     write: Annotated[
         Path | None,
-        typer.Option("--write", metavar="DIR", help="Save a sample to try `tidings match` on.", show_default=False),
+        typer.Option(
+            "--write", metavar="DIR", help="Only save a sample for `tidings match` to DIR.", show_default=False
+        ),
     ] = None,
-    seconds: Annotated[float, typer.Option("--seconds", min=1, max=3600, hidden=True)] = 20,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="S", min=1, max=3600, hidden=True, help="Duration in seconds.")
+    ] = 20,
 ) -> None:
-    """Run the demonstration, or write its sample."""
     if write is not None:
-        _write(write)
+        _write_sample(write)
     else:
         _run(seconds)
 
 
-def _write(folder: Path) -> None:
+def _write_sample(folder: Path) -> None:
     from tidings.demo.feed import write_sample
 
     try:
         posts, subscriptions = write_sample(folder, _SAMPLE_POSTS)
     except OSError as error:
-        raise OutputError(f"{folder}: the sample could not be written ({error.strerror or error}).") from error
+        raise OutputError(f"{folder}: the sample cannot be written ({error.strerror or error}).") from error
     console = screen()
     console.print(f"{posts}: {_SAMPLE_POSTS:,} posts", markup=False)
-    console.print(f"{subscriptions}: one query a line", markup=False)
+    console.print(f"{subscriptions}: one query per line", markup=False)
 
 
 def _run(seconds: float) -> None:
-    """Spark is given the posts file by file; what it finds comes back through a queue, to be shown here."""
+    """Give Spark the posts file by file; matches come back through a queue."""
     from tidings.cli.demo_screen import DemoScreen
-    from tidings.demo.feed import Feed, demo_posts, demo_subscriptions
+    from tidings.demo.feed import DemoFeed, demo_posts, demo_subscriptions
     from tidings.demo.queries import DEMO_QUERIES
 
-    posts = demo_posts(int(RATE * seconds))
-    shown = DemoScreen(DEMO_QUERIES, posts)
-    found: Found = queue.SimpleQueue()
-    with tempfile.TemporaryDirectory(prefix="tidings-demo-") as work, shown.opened(RATE):
+    posts = demo_posts(int(POSTS_PER_SECOND * seconds))
+    display = DemoScreen(DEMO_QUERIES, posts)
+    matches: MatchQueue = queue.SimpleQueue()
+    with tempfile.TemporaryDirectory(prefix="tidings-demo-") as work, display.status_line(POSTS_PER_SECOND):
         arriving = Path(work, "posts")
         arriving.mkdir()
-        feed = Feed(arriving, posts, RATE)
-        from tidings.demo.live_query import live_matching  # when the screen says already what is going on
+        feed = DemoFeed(arriving, posts, POSTS_PER_SECOND)
+        from tidings.demo.live_query import live_query  # loads Spark; the screen already shows what happens
 
-        with live_matching(arriving, demo_subscriptions(), found.put, Path(work)) as live:
+        with live_query(arriving, demo_subscriptions(), matches.put, Path(work)) as live:
             feed.send()
-            live.catch_up()  # the first batch waits for the workers; afterwards matches come at once
-            _watch(feed, live, found, shown)
-    shown.farewell(feed.sent)
+            live.process_all()  # the first batch waits for the workers
+            _show_matches(feed, live, matches, display)
+    display.print_totals(feed.sent)
 
 
-def _watch(feed: Feed, live: LiveMatching, found: Found, shown: DemoScreen) -> None:
-    """Until all posts have arrived and all their matches are shown."""
-    shown.begin(feed.sent)
+def _show_matches(feed: DemoFeed, live: LiveQuery, matches: MatchQueue, display: DemoScreen) -> None:
+    """Show matches until all posts have arrived and are matched."""
+    display.begin(feed.sent)
     feed.start()
     try:
         while feed.is_alive():
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_S)
             live.check()
-            _show_all(found, shown)
-            shown.progress(feed.sent)
+            _show_all(matches, display)
+            display.progress(feed.sent)
     finally:
         feed.stop()
-    live.catch_up()
-    _show_all(found, shown)
+    live.process_all()
+    _show_all(matches, display)
 
 
-def _show_all(found: Found, shown: DemoScreen) -> None:
-    while not found.empty():
-        shown.show(found.get())
+def _show_all(matches: MatchQueue, display: DemoScreen) -> None:
+    while not matches.empty():
+        display.show(matches.get())

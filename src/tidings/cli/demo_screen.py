@@ -1,4 +1,4 @@
-"""How the demonstration looks: matches as they happen, a line that says how it goes, and the sum of it all."""
+"""The screen of the demonstration: matches as they arrive, a status line, and totals at the end."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tidings.cli.console import printable, screen
 from tidings.matching.explain import explain
 from tidings.text.reference_analyzer import decode_entities
 
-_SHOWN_PER_BATCH = 4  # what a reader can follow; all matches are counted
+_SHOWN_PER_BATCH = 4  # as many as a person can read; all matches are counted
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "bright_red")
-_SPEAK_SECONDS = 5.0
+_PRINT_INTERVAL_S = 5.0
 
 
 class DemoScreen:
-    """Prints matches above a status line; without a terminal plain lines and now and then how it goes."""
+    """Prints matches above a status line; without a terminal, plain lines and a status every few seconds."""
 
     def __init__(self, queries: dict[str, str], posts: list[dict[str, Any]], console: Console | None = None) -> None:
         self._console = console or screen()
@@ -35,16 +35,16 @@ class DemoScreen:
         self._posts = posts
         self._names = list(queries)
         self._status: Status | None = None
-        self._start = self._spoken = time.monotonic()
+        self._start = self._printed_at = time.monotonic()
         self._early = 0
         self.counts: Counter[str] = Counter()
 
     @contextmanager
-    def opened(self, rate: int) -> Iterator[None]:
-        """The standing queries first, then a line that says how it goes for as long as the context lasts."""
-        self._welcome(rate)
+    def status_line(self, rate: int) -> Iterator[None]:
+        """Print the queries, then show a status line while the block runs."""
+        self._print_queries(rate)
         if self._console.is_terminal:
-            self._status = self._console.status("Spark starts …")
+            self._status = self._console.status("Starting Spark …")
             self._status.start()
         try:
             yield
@@ -52,41 +52,41 @@ class DemoScreen:
             if self._status is not None:
                 self._status.stop()
 
-    def _welcome(self, rate: int) -> None:
+    def _print_queries(self, rate: int) -> None:
         self._console.print(Text.assemble(("Tidings", "bold"), f": {len(self._queries)} standing queries"))
         table = Table.grid(padding=(0, 2))
         for name, query in self._queries.items():
             table.add_row("", Text(name, self._colour(name)), Text(query, "dim"))
         self._console.print(table)
-        self._console.print(f"Made-up posts will arrive, {rate} a second, as soon as Spark has started.\n")
+        self._console.print(f"Generated posts arrive, {rate} per second, as soon as Spark has started.\n")
 
     def begin(self, early: int) -> None:
-        """Posts arrive from now on; some came early, while Spark was warming up."""
+        """Start the clock; `early` posts arrived while Spark was starting."""
         self._early = early
-        self._start = self._spoken = time.monotonic()
+        self._start = self._printed_at = time.monotonic()
 
     def show(self, matches: list[tuple[str, int]]) -> None:
-        """The matches of a batch: all counted, of each subscription at least one shown as far as there is room."""
+        """Count the matches of a batch and show a few, of as many subscriptions as possible."""
         self.counts.update(name for name, _ in matches)
-        chosen = _varied(matches)
+        chosen = _select_varied(matches)
         for name, post in chosen:
             self._show_match(name, self._posts[post - 1])
         if more := len(matches) - len(chosen):
             self._console.print(Text(f"  … and {more} more", "dim"))
 
     def progress(self, posts: int) -> None:
-        """How it goes."""
+        """Update the status line."""
         seconds = max(time.monotonic() - self._start, 0.001)
         rate = (posts - self._early) / seconds
-        line = f"{posts:,} posts, {rate:,.0f} a second · {self.counts.total():,} matches · {seconds:.0f} s"
+        line = f"{posts:,} posts, {rate:,.0f} per second · {self.counts.total():,} matches · {seconds:.0f} s"
         if self._status is not None:
             self._status.update(line)
-        elif time.monotonic() - self._spoken > _SPEAK_SECONDS:
-            self._spoken = time.monotonic()
+        elif time.monotonic() - self._printed_at > _PRINT_INTERVAL_S:
+            self._printed_at = time.monotonic()
             self._console.print(f"-- {line}")
 
-    def farewell(self, posts: int) -> None:
-        """The sum, and what to try next."""
+    def print_totals(self, posts: int) -> None:
+        """Print totals and what to try next."""
         self._console.print(f"\n{posts:,} posts, {self.counts.total():,} matches:", style="bold")
         table = Table.grid(padding=(0, 2))
         for name, count in self.counts.most_common():
@@ -99,7 +99,7 @@ class DemoScreen:
     def _show_match(self, name: str, post: dict[str, Any]) -> None:
         query, colour = self._queries[name], self._colour(name)
         author = f"@{post['author']}  " if "author" in post else ""
-        body = marked(query, post["text"], post.get("lat"), post.get("lon"), f"bold reverse {colour}")
+        body = highlight(query, post["text"], post.get("lat"), post.get("lon"), f"bold reverse {colour}")
         self._console.print(Text.assemble((name, f"bold {colour}"), ("  " + query, "dim")))
         self._console.print(Padding(Text.assemble((author, "dim"), body), (0, 0, 0, 4), expand=False))
 
@@ -107,8 +107,8 @@ class DemoScreen:
         return _COLOURS[self._names.index(name) % len(_COLOURS)]
 
 
-def marked(query: str, text: str, lat: float | None, lon: float | None, style: str) -> Text:
-    """The text as people read it, with the words for which the query matched."""
+def highlight(query: str, text: str, lat: float | None, lon: float | None, style: str) -> Text:
+    """Return the decoded text with the matched literals of the query styled."""
     shown = Text(printable(decode_entities(text)))
     for conjunction in explain(query, None, text, lat, lon).conjunctions:
         for literal in conjunction.literals if conjunction.is_match else ():
@@ -117,19 +117,19 @@ def marked(query: str, text: str, lat: float | None, lon: float | None, style: s
     return shown
 
 
-def _varied(matches: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-    """A few matches, of as many different subscriptions as possible, the rarest first, each post once."""
+def _select_varied(matches: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Select a few matches of different subscriptions, rarest first, each post once."""
     matches = list(matches)
-    how_many = Counter(name for name, _ in matches)
-    taken: dict[str, tuple[str, int]] = {}
-    for name, post in sorted(matches, key=lambda one: (how_many[one[0]], one[1])):
-        if all(post != other for _, other in taken.values()):
-            taken.setdefault(name, (name, post))
-    return sorted(list(taken.values())[:_SHOWN_PER_BATCH], key=lambda one: one[1])
+    counts = Counter(name for name, _ in matches)
+    selected: dict[str, tuple[str, int]] = {}
+    for name, post in sorted(matches, key=lambda match: (counts[match[0]], match[1])):
+        if all(post != other for _, other in selected.values()):
+            selected.setdefault(name, (name, post))
+    return sorted(list(selected.values())[:_SHOWN_PER_BATCH], key=lambda match: match[1])
 
 
 def _command() -> str:
-    """How this program can be called from here."""
+    """Return how to call this program from here."""
     if shutil.which("tidings"):
         return "tidings"
     return "python -m tidings.cli.main" if sys.argv[0].endswith(".py") else os.path.relpath(sys.argv[0])

@@ -1,4 +1,4 @@
-"""`tidings explain`: how a query is understood, and why a text matches it or does not."""
+"""`tidings explain`: show how a query is parsed, and why a text matches it or not."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from tidings.cli.console import printable, screen, show_error
-from tidings.cli.options.region import typed_region
+from tidings.cli.console import print_error, printable, screen
+from tidings.cli.options.common import JsonOption
+from tidings.cli.options.region import parse_region
 from tidings.errors import InputError, QueryError
 
 if TYPE_CHECKING:
     from tidings.matching.explain import Explanation
 
-HELP = "Show how QUERY is understood; with --text also whether that text matches, and why, word by word."
+HELP = "Show how QUERY is parsed. With --text, also show whether that text matches, and why, term by term."
 EXAMPLES = """[bold]Examples[/]
 
 tidings explain 'storm OR "heavy rain" -umbrella'
@@ -26,75 +27,80 @@ tidings explain 'climate (summit OR #cop30)' --text 'Climate summits' --json"""
 
 
 def explain(
-    query: Annotated[str, typer.Argument(help="The subscription, in quotes.", metavar="QUERY", show_default=False)],
-    text: Annotated[str | None, typer.Option("--text", help="A post to try the query on.", show_default=False)] = None,
+    query: Annotated[str, typer.Argument(help="Query, in quotes.", metavar="QUERY", show_default=False)],
+    text: Annotated[
+        str | None, typer.Option("--text", metavar="TEXT", help="Text of a post to match.", show_default=False)
+    ] = None,
     region: Annotated[
         str | None,
         typer.Option(
             "--region",
-            metavar="W,S,E,N",
-            help="The subscription's region: west, south, east, north in degrees.",
+            metavar="W,S,E,N|FILE",
+            help="Region: west, south, east, north in degrees, or GeoJSON file.",
             show_default=False,
         ),
     ] = None,
-    lat: Annotated[float | None, typer.Option("--lat", help="Latitude of the post.", show_default=False)] = None,
-    lon: Annotated[float | None, typer.Option("--lon", help="Longitude of the post.", show_default=False)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
+    lat: Annotated[
+        float | None, typer.Option("--lat", metavar="DEGREES", help="Latitude of the post.", show_default=False)
+    ] = None,
+    lon: Annotated[
+        float | None, typer.Option("--lon", metavar="DEGREES", help="Longitude of the post.", show_default=False)
+    ] = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Explain a query on the screen."""
     from tidings.matching import explain as query_room  # here, so that the other commands need not load it
 
     _check_position(text, lat, lon)
-    within = typed_region(region)
+    within = parse_region(region)
     try:
         explanation = query_room.explain(query, within, text, lat, lon)
     except QueryError as error:
-        show_error(error, query)
+        print_error(error, query)
         raise typer.Exit(error.exit_code) from error
     if as_json:
         print(json.dumps(explanation.to_dict(), ensure_ascii=False, indent=2))
     else:
-        _show(explanation)
+        _print_explanation(explanation)
 
 
 def _check_position(text: str | None, lat: float | None, lon: float | None) -> None:
     if (lat is None) != (lon is None):
-        raise InputError("A position has both --lat and --lon; give the other one too.")
+        raise InputError("--lat and --lon: give both, or none.")
     if lat is None or lon is None:
         return
     if text is None:
-        raise InputError("--lat and --lon say where a post is; give the post too, with --text.")
+        raise InputError("--lat and --lon are the position of a post. Give its text with --text.")
     if not (-90 <= lat <= 90 and -180 <= lon <= 180):
-        raise InputError("--lat lies between -90 and 90, --lon between -180 and 180.")
+        raise InputError("--lat must be between -90 and 90, --lon between -180 and 180.")
 
 
-def _show(explanation: Explanation) -> None:
+def _print_explanation(explanation: Explanation) -> None:
     console = screen()
     for line in explanation.lines():
-        console.print(_coloured(printable(line)))
+        console.print(_style_line(printable(line)))
     if explanation.text is not None:
         console.print()
-        console.print(_marked(explanation))
+        console.print(_highlight_text(explanation))
 
 
-def _coloured(line: str) -> Text:
-    """Headings stand out, what holds is green, what fails is red, the reasons are quiet."""
+def _style_line(line: str) -> Text:
+    """Style a line: headings bold, literals that hold green, that fail red, reasons dim."""
     text = Text(line)
     if not line.startswith(" "):
         text.stylize("bold")
     for mark, style in (("yes ", "green"), ("no  ", "red")):
         if line.startswith("     " + mark):
             text.stylize(style)
-    text.highlight_regex(r" {3}\((found by|character).*\)$", "dim")
+    text.highlight_regex(r" {3}\((anchor|character).*\)$", "dim")
     return text
 
 
-def _marked(explanation: Explanation) -> Text:
-    """The text with the pieces that were found, each conjunction's own and all together."""
+def _highlight_text(explanation: Explanation) -> Text:
+    """Return the text with the literals of all conjunctions highlighted."""
     from tidings.text.reference_analyzer import decode_entities
 
     text = Text(printable(decode_entities(explanation.text or "")))
-    for literal in (literal for one in explanation.conjunctions for literal in one.literals):
+    for literal in (literal for conjunction in explanation.conjunctions for literal in conjunction.literals):
         if literal.start is not None:
             text.stylize("bold red" if literal.is_forbidden else "bold green", literal.start, literal.end)
     return Text.assemble("  ", text)

@@ -1,4 +1,4 @@
-"""`tidings feeds add`, `list`, `remove`, `import`, `export`, `measure`: which feeds are crawled, and how they are."""
+"""`tidings feeds`: add, list, remove, import and export feeds; measure the latency to their hosts."""
 
 from __future__ import annotations
 
@@ -9,196 +9,191 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidings.cli.options.allow import AllowOption
-from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkOption, state_at
-from tidings.cli.output import closable, one_line, safe_json, say
-from tidings.cli.subscriptions import OwnerOption
+from tidings.cli.options.common import JsonOption, OwnerFilterOption
+from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption, locate_state
+from tidings.cli.output import ignore_closed_pipe, print_note, safe_json, to_line
 from tidings.errors import InputError, OutputError
 
 if TYPE_CHECKING:
-    from tidings.store import Feed
+    from tidings.store import FeedRow
 
-app = typer.Typer(help="The feeds that `tidings crawl` visits: add them, see how they are, exchange lists of them.")
-_SHOWN = 20
+app = typer.Typer(help="Manage the feeds that `tidings crawl` visits.")
+_MAX_REJECTED_LINES = 20
 
-ADD_HELP = "Follow feeds. The address may be that of a page: the crawler finds the feed it points to."
+ADD_HELP = "Follow feeds. A URL may be that of a page: the crawler finds its feed."
 ADD_EXAMPLES = """[bold]Examples[/]
 
 tidings feeds add https://example.com/feed.xml
 
 tidings feeds add example.com/blog --title "The blog" --owner ann"""
-IMPORT_HELP = "Follow all feeds of an OPML file, as feed readers export it; - reads standard input."
-EXPORT_HELP = "Write the feeds as OPML, to a file or to standard output."
-MEASURE_HELP = """Measure how far the hosts of the feeds are from here: what connecting takes, the fastest of three.
+IMPORT_HELP = "Follow all feeds of an OPML file, as exported by feed readers; - reads standard input."
+EXPORT_HELP = "Write the feeds as OPML to a file or to standard output."
+MEASURE_HELP = """Measure the time to connect to the hosts of the feeds: the fastest of three attempts.
 
-With --out the entries of other sites in the file stay, so that one file gathers them all. `tidings crawl --latencies
-FILE` then visits feeds from the nearest site that has room. Addresses that lead inside are not probed unless --allow
-names them."""
+With --out, entries of other sites in the file are kept, so one file can collect all sites. `tidings crawl --latencies
+FILE` then visits each feed from the nearest site with capacity. Private addresses are not probed unless --allow names
+them."""
 MEASURE_EXAMPLES = """[bold]Examples[/]
 
-tidings feeds measure --site frankfurt --out latencies.csv [dim]# on a machine at each site[/]
+tidings feeds measure --site frankfurt --out latencies.csv [dim]# on one machine per site[/]
 
 tidings crawl --latencies latencies.csv --master spark://…"""
-Whose = Annotated[str, typer.Option("--owner", metavar="NAME", help="Who follows them.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+FollowerOption = Annotated[str, typer.Option("--owner", metavar="NAME", help="Owner that follows the feeds.")]
 
 
 @app.command("add", help=ADD_HELP, epilog=ADD_EXAMPLES)
 def add(
-    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="Feeds, or pages that have one.")],
-    title: Annotated[str, typer.Option("--title", help="What to call it, instead of what it calls itself.")] = "",
-    owner: Whose = "",
+    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="Feeds, or pages with a feed.")],
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Title to use instead of the feed's own.")] = "",
+    owner: FollowerOption = "",
     as_json: JsonOption = False,
     state: StateOption = DEFAULT_STATE,
-    work: WorkOption = None,
+    work_dir: WorkDirOption = None,
 ) -> None:
-    """All of them or none."""
-    from tidings.net.urls import checked_url
+    from tidings.net.urls import normalize_url
 
-    addresses = [checked_url(url) for url in urls]
-    place = state_at(state, work)
-    with place.make() as store:
+    addresses = [normalize_url(url) for url in urls]
+    location = locate_state(state, work_dir)
+    with location.open_or_create() as store:
         for address in addresses:
-            feed = store.add_feed(address, owner, title)
+            feed = store.feeds.add(address, owner, title)
             print(safe_json({"id": feed, "url": address}) if as_json else feed)
     if not as_json and sys.stdout.isatty():
-        say(f"it is visited by: tidings crawl{place.option}")
+        print_note(f"start visiting with: tidings crawl{location.option}")
 
 
-@app.command("list", help="List the feeds, with their health.")
+@app.command("list", help="List the feeds with their health.")
 def list_feeds(
-    owner: OwnerOption = None,
+    owner: OwnerFilterOption = None,
     as_json: JsonOption = False,
     state: StateOption = DEFAULT_STATE,
-    work: WorkOption = None,
+    work_dir: WorkDirOption = None,
 ) -> None:
-    """One a line."""
     from dataclasses import asdict
 
-    place = state_at(state, work)
+    location = locate_state(state, work_dir)
     is_empty = True
-    with place.open() as store, closable():
-        for feed in store.feeds(owner):
+    with location.open_existing() as store, ignore_closed_pipe():
+        for feed in store.feeds.all(owner):
             print(safe_json(asdict(feed)) if as_json else _line(feed))
             is_empty = False
     if is_empty and not as_json:
-        say(f"there are no feeds; add one with `tidings feeds add URL{place.option}`")
+        print_note(f"no feeds; add one with `tidings feeds add URL{location.option}`")
 
 
-def _line(feed: Feed) -> str:
-    health = one_line(feed.error, 60) if feed.error else f"{feed.articles:,} articles"
-    return f"{feed.id:>6}  {feed.state:7}  {one_line(feed.url, 70)}  {one_line(feed.title, 40) or '-'}  {health}"
+def _line(feed: FeedRow) -> str:
+    health = to_line(feed.error, 60) if feed.error else f"{feed.articles:,} articles"
+    return f"{feed.id:>6}  {feed.state:7}  {to_line(feed.url, 70)}  {to_line(feed.title, 40) or '-'}  {health}"
 
 
-@app.command("remove", help="Follow a feed no longer. With the last who follow it, the feed goes.")
+@app.command("remove", help="Unfollow a feed. It is deleted with its last follower.")
 def remove(
-    feed: Annotated[int, typer.Argument(metavar="ID", help="The feed.", show_default=False)],
-    owner: OwnerOption = None,
+    feed: Annotated[int, typer.Argument(metavar="ID", help="Id of the feed.", show_default=False)],
+    owner: OwnerFilterOption = None,
     state: StateOption = DEFAULT_STATE,
-    work: WorkOption = None,
+    work_dir: WorkDirOption = None,
 ) -> None:
-    """Remove one."""
-    with state_at(state, work).open() as store:
-        store.remove_feed(feed, owner)
-    print(f"Feed {feed} is removed.")
+    with locate_state(state, work_dir).open_existing() as store:
+        store.feeds.remove(feed, owner)
+    print(f"FeedRow {feed} is removed.")
 
 
 @app.command("import", help=IMPORT_HELP)
 def import_feeds(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="An OPML file, or -.")],
-    owner: Whose = "",
+    file: Annotated[str, typer.Argument(metavar="FILE", help="OPML file, or - for standard input.")],
+    owner: FollowerOption = "",
     as_json: JsonOption = False,
     state: StateOption = DEFAULT_STATE,
-    work: WorkOption = None,
+    work_dir: WorkDirOption = None,
 ) -> None:
-    """Every feed that can be followed; the others are told with the reason."""
     from tidings.crawl.opml import read_opml
 
-    listed = read_opml(_bytes(file))
+    listed = read_opml(_read_bytes(file))
     if not listed:
-        raise InputError(f"{file}: there is no feed in this list.")
-    added, refused = 0, []
-    with state_at(state, work).make() as store:
-        for one in listed:
+        raise InputError(f"{file}: no feeds measured.")
+    added, rejected = 0, []
+    with locate_state(state, work_dir).open_or_create() as store:
+        for feed in listed:
             try:
-                store.add_feed(one.url, owner, one.title)
+                store.feeds.add(feed.url, owner, feed.title)
                 added += 1
             except InputError as error:
-                refused.append({"url": one.url, "reason": str(error)})
+                rejected.append({"url": feed.url, "reason": str(error)})
     if as_json:
-        print(safe_json({"added": added, "refused": refused}))
+        print(safe_json({"added": added, "rejected": rejected}))
         return
-    for line in refused[:_SHOWN]:
-        say(line["reason"])
-    print(f"{added:,} feeds added" + (f"; {len(refused):,} left out" if refused else ""))
+    for line in rejected[:_MAX_REJECTED_LINES]:
+        print_note(line["reason"])
+    print(f"{added:,} feeds added" + (f"; {len(rejected):,} rejected" if rejected else ""))
 
 
-def _bytes(file: str) -> bytes:
+def _read_bytes(file: str) -> bytes:
     if file == "-":
         return sys.stdin.buffer.read()
     try:
         return Path(file).read_bytes()
     except OSError as error:
-        raise InputError(f"{file}: it cannot be read ({error.strerror}).") from None
+        raise InputError(f"{file}: cannot be read ({error.strerror}).") from None
 
 
 @app.command("export", help=EXPORT_HELP)
 def export(
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="Where to.", show_default="standard output")
+        Path | None, typer.Argument(metavar="FILE", help="OPML file.", show_default="standard output")
     ] = None,
-    owner: OwnerOption = None,
+    owner: OwnerFilterOption = None,
     state: StateOption = DEFAULT_STATE,
-    work: WorkOption = None,
+    work_dir: WorkDirOption = None,
 ) -> None:
-    """Titles and sites too."""
-    from tidings.crawl.opml import Listed, write_opml
+    from tidings.crawl.opml import OpmlFeed, write_opml
 
-    with state_at(state, work).open() as store:
-        document = write_opml(Listed(one.url, one.title, one.site) for one in store.feeds(owner))
+    with locate_state(state, work_dir).open_existing() as store:
+        document = write_opml(OpmlFeed(feed.url, feed.title, feed.site) for feed in store.feeds.all(owner))
     if file is None:
-        with closable():
+        with ignore_closed_pipe():
             sys.stdout.write(document.decode())
         return
     try:
         file.write_bytes(document)
     except OSError as error:
-        raise OutputError(f"{file}: it cannot be written ({error.strerror}).") from None
+        raise OutputError(f"{file}: cannot be written ({error.strerror}).") from None
 
 
 @app.command("measure", help=MEASURE_HELP, epilog=MEASURE_EXAMPLES)
 def measure(
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Where to (CSV).", show_default="standard output")
+        Path | None, typer.Option("--out", metavar="FILE", help="CSV file.", show_default="standard output")
     ] = None,
     site: Annotated[
-        str, typer.Option("--site", metavar="NAME", envvar="TIDINGS_SITE", help="What to call this place.")
+        str, typer.Option("--site", metavar="NAME", envvar="TIDINGS_SITE", help="Name of this site.")
     ] = "here",
     allow: AllowOption = None,
     as_json: JsonOption = False,
     state: StateOption = DEFAULT_STATE,
-    work: WorkOption = None,
+    work_dir: WorkDirOption = None,
 ) -> None:
-    """Connect to every host, some times; write down the fastest."""
     import asyncio
 
-    from tidings.crawl.latency import Latencies, measure_feeds, print_latencies, read_latencies, write_latencies
-    from tidings.net.allowlist import Allowed
+    from tidings.crawl.latency import Latencies, measure_feeds, read_latencies, write_csv, write_latencies
+    from tidings.net.allowlist import AllowedNetworks
 
-    reached = Allowed.parse(allow or ())
+    allowed = AllowedNetworks.parse(allow or ())
     before = read_latencies(out).ms if out is not None and out.exists() else {}
-    with state_at(state, work).open() as store:
-        urls = [feed.url for feed in store.feeds()]
-    found, hosts = asyncio.run(measure_feeds(site, urls, reached))
+    with locate_state(state, work_dir).open_existing() as store:
+        urls = [feed.url for feed in store.feeds.all()]
+    measured, hosts = asyncio.run(measure_feeds(site, urls, allowed))
     others = {key: ms for key, ms in before.items() if key[0] != site}
     if out is None and not as_json:
-        print_latencies(found, sys.stdout)
+        write_csv(measured, sys.stdout)
     elif out is not None:
         try:
-            write_latencies(Latencies({**others, **found.ms}), out)
+            write_latencies(Latencies({**others, **measured.ms}), out)
         except OSError as error:
-            raise OutputError(f"{out}: it cannot be written ({error.strerror}).") from None
-    told = {"site": site, "hosts": hosts, "measured": len(found.ms)}
+            raise OutputError(f"{out}: cannot be written ({error.strerror}).") from None
+    summary = {"site": site, "hosts": hosts, "measured": len(measured.ms)}
     if as_json:
-        print(safe_json({**told, "ms": {host: round(ms, 3) for (_, host), ms in sorted(found.ms.items())}}))
+        print(safe_json({**summary, "ms": {host: round(ms, 3) for (_, host), ms in sorted(measured.ms.items())}}))
     else:
-        say(f"{len(found.ms):,} of {hosts:,} hosts answered to {site}; crawl from near with --latencies FILE")
+        print_note(
+            f"{len(measured.ms):,} of {hosts:,} hosts answered from {site}; use with: tidings crawl --latencies FILE"
+        )

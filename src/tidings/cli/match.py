@@ -1,9 +1,8 @@
-"""`tidings match`: files of posts and subscriptions in, a file of matches out."""
+"""`tidings match`: match files of posts with files of subscriptions."""
 
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,9 +10,18 @@ import typer
 
 from tidings.batch.staging import Output
 from tidings.cli.console import screen
+from tidings.cli.options.common import MasterOption, OverwriteOption
 from tidings.cli.options.master import check_master
+from tidings.cli.options.plan import (
+    PARTITIONERS,
+    ExecutionMode,
+    PartitionerOption,
+    PlacementOption,
+    PlanOption,
+    matchers_option,
+)
 from tidings.cli.progress import Progress
-from tidings.cli.summary import as_json, as_table
+from tidings.cli.summary import match_summary, match_table
 from tidings.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,17 +30,17 @@ if TYPE_CHECKING:
 
 _POSTS = (
     "POSTS is a Parquet, JSON Lines (.jsonl) or CSV file, a directory of such files or a glob, with a column "
-    "[bold]text[/]; id, title, tags, lat, lon, time, author, link and lang count where present."
+    "[bold]text[/]. The columns id, title, tags, lat, lon, time, author, link and lang are used if present."
 )
 _SUBS = (
-    "SUBS is a text file with one query a line (its id is the line number), or JSON Lines, CSV or Parquet with "
+    "SUBS is a text file with one query per line (its id is the line number), or JSON Lines, CSV or Parquet with "
     "[bold]id[/] and [bold]query[/], and optionally owner and region."
 )
 _OUT = (
-    "OUT gets subscription_id, post_id and index_version: a Parquet directory, or one file if it is named .jsonl or "
-    ".csv. Rows that cannot be used are listed with their reasons in OUT.rejected.jsonl and never stop the job."
+    "OUT gets subscription_id, post_id and index_version: a Parquet directory, or one file if its name ends in .jsonl "
+    "or .csv. Rejected rows do not stop the job; OUT.rejected.jsonl lists them with their reasons."
 )
-HELP = "\n\n".join(("Match POSTS with subscriptions and write every match to OUT.", _POSTS, _SUBS, _OUT))
+HELP = "\n\n".join(("Match POSTS with subscriptions and write every match to OUT.", _POSTS, _SUBS, _OUT, PARTITIONERS))
 EXAMPLES = """[bold]Examples[/]
 
 tidings demo --write sample [dim]# a small set of posts and subscriptions to try[/]
@@ -44,79 +52,56 @@ tidings match 'posts/2026-*.parquet' --subscriptions subs.csv --out matches --pl
 tidings match posts.csv.gz --subscriptions subs.jsonl --out m.jsonl --overwrite --json"""
 
 
-class Plan(StrEnum):
-    """How the work is shared out; both ways give the same matches."""
-
-    auto = "auto"
-    replicated = "replicated"
-    partitioned = "partitioned"
-
-
 def match(
-    posts: Annotated[str, typer.Argument(metavar="POSTS", help="A file, a directory or a glob.", show_default=False)],
+    posts: Annotated[str, typer.Argument(metavar="POSTS", help="File, directory or glob.", show_default=False)],
     subscriptions: Annotated[
-        Path, typer.Option("--subscriptions", "-s", metavar="SUBS", help="The standing queries.", show_default=False)
+        Path, typer.Option("--subscriptions", "-s", metavar="SUBS", help="File of subscriptions.", show_default=False)
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="Where the matches go.", show_default=False)],
-    plan: Annotated[
-        Plan, typer.Option(help="Every worker with the whole index, or the index shared out over matchers.")
-    ] = Plan.auto,
-    matchers: Annotated[
-        int | None, typer.Option(metavar="N", help="Matchers of the partitioned plan.", show_default="one a core")
-    ] = None,
-    partitioner: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME|PLAN",
-            help="How the index is shared out over matchers. By words: salb+, salb, hash, gc, gfc, gfcl, gnfcl, or a "
-            "file made by [bold]tidings plan learn[/]. By places: grid, kdtree, rtree. By both: hybrid, and its "
-            "contenders frequency, hypergraph, metric.",
-        ),
-    ] = "salb+",
-    placement: Annotated[
-        str,
-        typer.Option(help="Which of the matchers of its words gets a subscription: rarest, lasp or random."),
-    ] = "rarest",
-    master: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Spark master: local[2], spark://host:7077, yarn …", show_default="all cores"),
-    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="OUT", help="File or directory for the matches.", show_default=False)
+    ],
+    plan: PlanOption = ExecutionMode.auto,
+    matchers: Annotated[int | None, matchers_option("one per core")] = None,
+    partitioner: PartitionerOption = "salb+",
+    placement: PlacementOption = "rarest",
+    master: MasterOption = None,
     json_summary: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT if it exists.")] = False,
+    overwrite: OverwriteOption = False,
 ) -> None:
-    """Check everything that can be checked, then run it and print the summary."""
     check_master(master)
     _check_plan(partitioner, matchers, placement)
     output = Output(out, overwrite)
-    found, subscribed = _inputs(posts, subscriptions, output)
+    post_files, subscription_file = _open_inputs(posts, subscriptions, output)
     with Progress(quiet=json_summary) as progress:
         progress.note("starting Spark", None)
-        from tidings.batch.match_files import (  # only now: it takes a moment, and a wrong path should not
-            Request,
+        from tidings.batch.match_files import (  # imported late: it loads Spark, and a wrong path needs none
+            MatchOptions,
             match_files,
         )
 
-        request = Request(found, subscribed, output, plan.value, matchers, partitioner, placement, master)
+        request = MatchOptions(
+            post_files, subscription_file, output, plan.value, matchers, partitioner, placement, master
+        )
         outcome = match_files(request, progress.note)
     if json_summary:
-        print(json.dumps(as_json(outcome), ensure_ascii=False))
+        print(json.dumps(match_summary(outcome), ensure_ascii=False))
     else:
-        screen().print(as_table(outcome))
+        screen().print(match_table(outcome))
 
 
-def _inputs(posts: str, subscriptions: Path, output: Output) -> tuple[PostFiles, SubscriptionFile]:
-    """The posts as files, the subscriptions read; what is quickest to find wrong is looked at first."""
-    from tidings.ingest.post_files import find_posts
+def _open_inputs(posts: str, subscriptions: Path, output: Output) -> tuple[PostFiles, SubscriptionFile]:
+    """Find the posts and read the subscriptions; the quickest checks come first."""
+    from tidings.ingest.post_files import find_post_files
     from tidings.ingest.subscription_files import read_subscriptions
 
     if not subscriptions.exists():
-        raise InputError(f"{subscriptions}: there is no such file.")
-    found = find_posts(posts)
-    output.check(subscriptions, *found.files)
-    return found, read_subscriptions(subscriptions)
+        raise InputError(f"{subscriptions}: no such file.")
+    post_files = find_post_files(posts)
+    output.check(subscriptions, *post_files.files)
+    return post_files, read_subscriptions(subscriptions)
 
 
 def _check_plan(partitioner: str, matchers: int | None, placement: str) -> None:
-    from tidings.balance.spec import WantedPlan
+    from tidings.balance.spec import PlanSpec
 
-    WantedPlan.checked(partitioner, matchers, placement)
+    PlanSpec.parse(partitioner, matchers, placement)

@@ -1,4 +1,4 @@
-"""`tidings matches`: what a subscription has found, from a cursor on, and as it arrives."""
+"""`tidings matches`: print the matches of a subscription, from a cursor on, and as they arrive."""
 
 from __future__ import annotations
 
@@ -18,62 +18,62 @@ from rich.console import Console
 from rich.text import Text
 
 from tidings.cli.console import screen
-from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkOption, state_at
-from tidings.cli.output import closable, emit, one_line, safe_json, say
+from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption, locate_state
+from tidings.cli.output import ignore_closed_pipe, print_note, print_rich, safe_json, to_line
 
 if TYPE_CHECKING:
     from tidings.store import Store, StoredMatch
 
-HELP = """Print the matches of a subscription: cursor, post id, time, author, text and link, as they were stored.
+HELP = """Print the matches of a subscription, in the order stored: cursor, post id, time, author, text and link.
 
-The last line, on standard error, tells the cursor to go on from: who continues there misses none, sees none twice."""
+The last line, on standard error, gives the cursor to continue from without missing or repeating a match."""
 EXAMPLES = """[bold]Examples[/]
 
-tidings matches 3 [dim]# the first hundred[/]
+tidings matches 3 [dim]# the first 100[/]
 
 tidings matches 3 --since 1200 --limit 20
 
-tidings matches 3 --follow [dim]# and those to come, until Ctrl-C[/]
+tidings matches 3 --follow [dim]# and new ones, until Ctrl-C[/]
 
 tidings matches 3 --follow --json | jq .text"""
-_LIMIT = 100
-_PAGE = 1_000
-_POLL_SECONDS = 0.3
-_TEXT_CELLS, _NARROWEST_TEXT = 100, 30
+_DEFAULT_LIMIT = 100
+_PAGE_ROWS = 1_000
+_POLL_S = 0.3
+_TEXT_CELLS, _MIN_TEXT_CELLS = 100, 30
 _FIELD_CELLS, _LINK_CELLS = 40, 300
 
 
 def matches(
-    subscription: Annotated[int, typer.Argument(metavar="ID", help="The subscription.", show_default=False)],
-    since: Annotated[int, typer.Option("--since", metavar="CURSOR", help="Only those after this cursor.")] = 0,
+    subscription: Annotated[int, typer.Argument(metavar="ID", help="Id of the subscription.", show_default=False)],
+    since: Annotated[int, typer.Option("--since", metavar="CURSOR", help="Only matches after this cursor.")] = 0,
     limit: Annotated[
         int | None,
         typer.Option(
-            "--limit", metavar="N", min=1, help="At most so many.", show_default="100; with --follow no limit"
+            "--limit", metavar="N", min=1, help="Maximum number of matches.", show_default="100; none with --follow"
         ),
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with those to come, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Also print new matches, until Ctrl-C.")] = False,
     owner: Annotated[
-        str | None, typer.Option("--owner", metavar="NAME", help="Only if it is this owner's.", show_default=False)
+        str | None,
+        typer.Option("--owner", metavar="NAME", help="Only if it belongs to this owner.", show_default=False),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print whole matches as JSON Lines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print complete matches as JSON Lines.")] = False,
     state: StateOption = DEFAULT_STATE,
-    work: WorkOption = None,
+    work_dir: WorkDirOption = None,
 ) -> None:
-    """Print them, then tell the cursor to go on from; a closed pipe ends it without a word."""
-    with state_at(state, work).open() as store, closable():
-        reading = _Reading(store, subscription, owner, since)
-        show = _show_json if as_json else _shower(screen())
-        with _until_stopped() if follow else nullcontext():
-            for match in reading.follow(limit) if follow else reading.stored(limit or _LIMIT):
-                show(match)
-                reading.cursor = match.cursor
+    with locate_state(state, work_dir).open_existing() as store, ignore_closed_pipe():
+        reader = _MatchReader(store, subscription, owner, since)
+        print_match = _print_json if as_json else _line_printer(screen())
+        with _stop_on_signal() if follow else nullcontext():
+            for match in reader.follow(limit) if follow else reader.read_stored(limit or _DEFAULT_LIMIT):
+                print_match(match)
+                reader.cursor = match.cursor
         sys.stdout.flush()
-        _tell(reading)
+        _print_cursor(reader)
 
 
-class _Reading:
-    """Reads the matches of one subscription page by page; `cursor` is that of the last one shown."""
+class _MatchReader:
+    """Reads the matches of one subscription page by page; `cursor` is that of the last match printed."""
 
     def __init__(self, store: Store, subscription: int, owner: str | None, since: int) -> None:
         self._store, self._subscription, self._owner = store, subscription, owner
@@ -81,13 +81,13 @@ class _Reading:
         self.has_more = False
 
     def _read(self, limit: int) -> list[StoredMatch]:
-        return self._store.matches(self._subscription, self.cursor, limit, self._owner)
+        return self._store.matches.since(self._subscription, self.cursor, limit, self._owner)
 
-    def stored(self, limit: int) -> Iterator[StoredMatch]:
-        """Up to so many of those that are there."""
+    def read_stored(self, limit: int) -> Iterator[StoredMatch]:
+        """Yield the stored matches, up to the limit."""
         left = limit
-        while page := self._read(min(left, _PAGE) + 1):
-            shown = page[: min(left, _PAGE)]
+        while page := self._read(min(left, _PAGE_ROWS) + 1):
+            shown = page[: min(left, _PAGE_ROWS)]
             yield from shown
             left -= len(shown)
             self.has_more = len(page) > len(shown)
@@ -95,36 +95,36 @@ class _Reading:
                 return
 
     def follow(self, limit: int | None) -> Iterator[StoredMatch]:
-        """Those that are there and those to come; for ever, if not limited."""
+        """Yield stored and new matches, up to the limit if there is one."""
         left = limit
         while left is None or left > 0:
-            page = self._read(_PAGE if left is None else min(left, _PAGE))
+            page = self._read(_PAGE_ROWS if left is None else min(left, _PAGE_ROWS))
             yield from page
             sys.stdout.flush()
             left = None if left is None else left - len(page)
             if not page:
-                _wait()
+                _wait_for_poll()
 
 
-def _wait() -> None:
-    """A moment; BrokenPipeError as soon as nobody reads standard output any more."""
+def _wait_for_poll() -> None:
+    """Sleep until the next poll. Raises BrokenPipeError if the reader of standard output is gone."""
     try:
-        ends = select.poll()
-        ends.register(sys.stdout.fileno(), 0)  # 0: nothing but the end of it
-    except (OSError, ValueError):  # no file
-        time.sleep(_POLL_SECONDS)
+        pipe = select.poll()
+        pipe.register(sys.stdout.fileno(), 0)  # 0: only its end
+    except (OSError, ValueError):  # standard output is not a file
+        time.sleep(_POLL_S)
         return
-    if ends.poll(_POLL_SECONDS * 1000):
+    if pipe.poll(_POLL_S * 1000):
         raise BrokenPipeError
 
 
 class _Stopped(BaseException):
-    """Somebody asked us to end."""
+    """SIGINT or SIGTERM arrived."""
 
 
 @contextmanager
-def _until_stopped() -> Iterator[None]:
-    """Ctrl-C and SIGTERM end what is inside, and nothing more."""
+def _stop_on_signal() -> Iterator[None]:
+    """Leave the block on Ctrl-C or SIGTERM, without an error."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -140,49 +140,49 @@ def _until_stopped() -> Iterator[None]:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    for each in (signal.SIGINT, signal.SIGTERM):  # once is enough
+    for each in (signal.SIGINT, signal.SIGTERM):  # ignore the next ones
         signal.signal(each, signal.SIG_IGN)
     raise _Stopped
 
 
-def _show_json(match: StoredMatch) -> None:
+def _print_json(match: StoredMatch) -> None:
     print(safe_json(asdict(match)))
 
 
-def _shower(console: Console) -> Callable[[StoredMatch], None]:
-    """Coloured lines for a terminal, fields with tabs between for everything else."""
+def _line_printer(console: Console) -> Callable[[StoredMatch], None]:
+    """Return a function that prints styled lines on a terminal, else fields separated by tabs."""
     if not console.is_terminal:
         return lambda match: print("\t".join([*_fields(match), _text(match, _TEXT_CELLS), _link(match)]))
-    return lambda match: emit(console, _coloured(match, console.width))
+    return lambda match: print_rich(console, _styled_line(match, console.width))
 
 
-def _coloured(match: StoredMatch, width: int) -> Text:
+def _styled_line(match: StoredMatch, width: int) -> Text:
     *fields, author = _fields(match)
     link = _link(match)
     used = sum(map(len, (*fields, author, link))) + 10
-    text = _text(match, max(width - used, _NARROWEST_TEXT))
+    text = _text(match, max(width - used, _MIN_TEXT_CELLS))
     return Text.assemble(("  ".join(fields), "dim"), "  ", (author, "bold"), "  ", text, "  ", (link, "cyan"))
 
 
 def _fields(match: StoredMatch) -> list[str]:
-    """Cursor, post id, time and author, each on one line and harmless."""
-    told = (match.post_id, match.time or "-", match.author or "-")
-    return [str(match.cursor), *(one_line(str(field), _FIELD_CELLS) for field in told)]
+    """Return cursor, post id, time and author without control characters."""
+    fields = (match.post_id, match.time or "-", match.author or "-")
+    return [str(match.cursor), *(to_line(str(field), _FIELD_CELLS) for field in fields)]
 
 
 def _text(match: StoredMatch, cells: int) -> str:
-    return one_line(match.text or match.title or "", cells)
+    return to_line(match.text or match.title or "", cells)
 
 
 def _link(match: StoredMatch) -> str:
-    return one_line(match.link or "", _LINK_CELLS)
+    return to_line(match.link or "", _LINK_CELLS)
 
 
-def _tell(reading: _Reading) -> None:
-    """The cursor to go on from, and whether there is more."""
-    if reading.cursor == reading.since and not reading.has_more:
-        sentence = f"no matches after cursor {reading.since}; go on later with --since {reading.cursor}"
+def _print_cursor(reader: _MatchReader) -> None:
+    """Print the cursor to continue from, and whether there are more matches."""
+    if reader.cursor == reader.since and not reader.has_more:
+        sentence = f"no matches after cursor {reader.since}; continue later with --since {reader.cursor}"
     else:
-        more = "there are more; " if reading.has_more else ""
-        sentence = f"{more}go on with --since {reading.cursor}"
-    say(sentence)
+        more = "there are more; " if reader.has_more else ""
+        sentence = f"{more}continue with --since {reader.cursor}"
+    print_note(sentence)

@@ -1,4 +1,4 @@
-"""Printing what strangers wrote, into pipes that may close: harmless to a terminal, quiet when nobody reads on."""
+"""Print text of strangers: without control sequences for the terminal, and into pipes that the reader may close."""
 
 from __future__ import annotations
 
@@ -23,52 +23,52 @@ _ESCAPES = re.compile(
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b[ -/]*[0-~]?"
 )
-_DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # they can turn a line around
+_DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # they can reverse a line
 _UNSAFE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_CHARACTERS_A_CELL = 4  # combining marks take no cell, so the characters are bounded too
+_CHARACTERS_PER_CELL = 4  # combining marks take no cell, so the number of characters is limited too
 
 
-def one_line(text: str, cells: int) -> str:
-    """The text on one line of at most so many cells, without anything that would command a terminal."""
-    head = text[: max(4096, cells * 16)]  # what is far beyond the line need not be cleaned
+def to_line(text: str, cells: int) -> str:
+    """Return the text as one line of at most `cells` cells, without control sequences."""
+    head = text[: max(4096, cells * 16)]  # no need to clean text far beyond the line
     if not head.isprintable():
         head = printable(_DIRECTIONS.sub("", _ESCAPES.sub("", head)))
     line = " ".join(head.split())
-    short = line[: cells * _CHARACTERS_A_CELL]
+    short = line[: cells * _CHARACTERS_PER_CELL]
     if len(short) == len(line) and cell_len(line) <= cells:
         return line
     return set_cell_size(short, min(cell_len(short), cells - 1)).rstrip() + "…"
 
 
 def check_utf8(name: str, text: str | None) -> None:
-    """InputError where bytes were typed that are no text: nothing that is stored could be compared with them."""
+    """Raise InputError if the text was typed in another encoding: it could not be compared with stored text."""
     if any("\ud800" <= character <= "\udfff" for character in text or ""):
-        raise InputError(f"{name} is not valid UTF-8; check the encoding of your terminal.")
+        raise InputError(f"{name} is not valid UTF-8. Check the encoding of your terminal.")
 
 
 def safe_json(value: Any) -> str:
-    """JSON on one line, readable in every language, in which nothing commands a terminal."""
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False, default=str))
+    """Return JSON on one line: readable in every language, without control sequences."""
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False, default=str))
 
 
-def emit(console: Console, what: RenderableType, soft_wrap: bool = True) -> None:
-    """Print it as rich would, but let a closed pipe be noticed by `closable`."""
+def print_rich(console: Console, content: RenderableType, soft_wrap: bool = True) -> None:
+    """Print as rich does, but through sys.stdout, so that `ignore_closed_pipe` sees a closed pipe."""
     with console.capture() as captured:
-        console.print(what, soft_wrap=soft_wrap)
+        console.print(content, soft_wrap=soft_wrap)
     sys.stdout.write(captured.get())
 
 
 @contextmanager
-def closable() -> Iterator[None]:
-    """What is printed inside may end early because its reader went away, as `head` does: that is no failure."""
+def ignore_closed_pipe() -> Iterator[None]:
+    """End the printing without an error if the reader, such as `head`, closes the pipe."""
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        with open(os.devnull, "w") as nowhere:  # what is still in the buffer must not complain at exit
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        with open(os.devnull, "w") as devnull:  # what is left in the buffer must not raise at exit
+            os.dup2(devnull.fileno(), sys.stdout.fileno())
 
 
-def say(sentence: str) -> None:
-    """A line beside the result, on standard error."""
+def print_note(sentence: str) -> None:
+    """Print a line on standard error, next to the result."""
     error_screen().print(Text(f"tidings: {printable(sentence)}"), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`tidings owner`: who may use the API, with which tokens, and how much each may have."""
+"""`tidings owners`: manage the owners of subscriptions, their API tokens and quotas."""
 
 from __future__ import annotations
 
@@ -9,63 +9,66 @@ import typer
 from rich.table import Table
 
 from tidings.cli.console import screen
-from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkOption, state_at
-from tidings.cli.output import closable, emit, safe_json, say
+from tidings.cli.options.common import JsonOption
+from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption, locate_state
+from tidings.cli.output import ignore_closed_pipe, print_note, print_rich, safe_json
 
 if TYPE_CHECKING:
     from tidings.store.accounts import Account, Quotas
 
 app = typer.Typer(
-    help="""Owners of subscriptions and feeds. Each has tokens for the API of `tidings serve`, sees nothing of the
-others, and may have only so much. Of a token only a hash is stored: it is printed once.""",
+    help="""Manage owners of subscriptions and feeds. Each owner has quotas and tokens for the API of `tidings serve`,
+and does not see what belongs to others. A token is printed once: only its hash is stored.""",
     rich_markup_mode="rich",
     no_args_is_help=True,
 )
 
-_NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The owner.", show_default=False)]
-_JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the owner.", show_default=False)]
 
 
-def _quota(option: str, what: str) -> object:
-    return typer.Option(option, metavar="N", min=0, help=f"The most {what}.", show_default=False)
+def _quota_option(option: str, what: str) -> object:
+    return typer.Option(option, metavar="N", min=0, help=f"Maximum {what}.", show_default=False)
 
 
-_Subscriptions = Annotated[int | None, _quota("--subscriptions", "subscriptions it may have")]
-_Feeds = Annotated[int | None, _quota("--feeds", "feeds it may have")]
-_Posts = Annotated[int | None, _quota("--posts-a-day", "posts it may publish a day")]
+_Subscriptions = Annotated[int | None, _quota_option("--subscriptions", "number of subscriptions")]
+_Feeds = Annotated[int | None, _quota_option("--feeds", "number of feeds")]
+_Posts = Annotated[int | None, _quota_option("--posts-per-day", "number of posts published per day")]
 
 
-@app.command(epilog="[bold]Example[/]\n\ntidings owner add ann --subscriptions 50")
+@app.command(epilog="[bold]Example[/]\n\ntidings owners add ann --subscriptions 50")
 def add(
     name: _NameArgument,
     subscriptions: _Subscriptions = None,
     feeds: _Feeds = None,
-    posts_a_day: _Posts = None,
-    as_json: _JsonOption = False,
+    posts_per_day: _Posts = None,
+    as_json: JsonOption = False,
     state: StateOption = DEFAULT_STATE,
-    work: WorkOption = None,
+    work_dir: WorkDirOption = None,
 ) -> None:
-    """Make an owner and print its token, which is shown only now."""
-    from tidings.store.accounts import Quotas  # here, so that other commands need not load it
+    """Create an owner and print its token, once."""
+    from tidings.store.accounts import Quotas
 
-    quotas = _changed(Quotas(), subscriptions, feeds, posts_a_day)
-    with state_at(state, work).make() as store:
-        _show_token(name, store.accounts.add(name, quotas), as_json)
+    quotas = _change_quotas(Quotas(), subscriptions, feeds, posts_per_day)
+    with locate_state(state, work_dir).open_or_create() as store:
+        _print_token(name, store.accounts.add(name, quotas), as_json)
 
 
 @app.command()
 def token(
-    name: _NameArgument, as_json: _JsonOption = False, state: StateOption = DEFAULT_STATE, work: WorkOption = None
+    name: _NameArgument,
+    as_json: JsonOption = False,
+    state: StateOption = DEFAULT_STATE,
+    work_dir: WorkDirOption = None,
 ) -> None:
-    """Give an owner one more token; those it has stay good."""
-    with state_at(state, work).open() as store:
-        _show_token(name, store.accounts.new_token(name), as_json)
+    """Create another token for an owner; existing tokens stay valid."""
+    with locate_state(state, work_dir).open_existing() as store:
+        _print_token(name, store.accounts.add_token(name), as_json)
 
 
-def _show_token(name: str, made: str, as_json: bool) -> None:
-    print(safe_json({"owner": name, "token": made}) if as_json else made)
+def _print_token(name: str, token: str, as_json: bool) -> None:
+    print(safe_json({"owner": name, "token": token}) if as_json else token)
     if not as_json:
-        say(f"this is the token of {name}; it is not shown again")
+        print_note(f"token of {name}; it is not shown again")
 
 
 @app.command()
@@ -73,48 +76,54 @@ def quotas(
     name: _NameArgument,
     subscriptions: _Subscriptions = None,
     feeds: _Feeds = None,
-    posts_a_day: _Posts = None,
-    as_json: _JsonOption = False,
+    posts_per_day: _Posts = None,
+    as_json: JsonOption = False,
     state: StateOption = DEFAULT_STATE,
-    work: WorkOption = None,
+    work_dir: WorkDirOption = None,
 ) -> None:
-    """Show what an owner may have, or change it."""
-    with state_at(state, work).open() as store:
+    """Show or change the quotas of an owner."""
+    with locate_state(state, work_dir).open_existing() as store:
         store.accounts.set_quotas(
-            name, _changed(store.accounts.account(name).quotas, subscriptions, feeds, posts_a_day)
+            name, _change_quotas(store.accounts.get(name).quotas, subscriptions, feeds, posts_per_day)
         )
-        _show([store.accounts.account(name)], as_json)
+        _print_accounts([store.accounts.get(name)], as_json)
 
 
-def _changed(before: Quotas, subscriptions: int | None, feeds: int | None, posts_a_day: int | None) -> Quotas:
-    told = {"subscriptions": subscriptions, "feeds": feeds, "posts_a_day": posts_a_day}
-    return replace(before, **{name: number for name, number in told.items() if number is not None})
+def _change_quotas(before: Quotas, subscriptions: int | None, feeds: int | None, posts_per_day: int | None) -> Quotas:
+    given = {"subscriptions": subscriptions, "feeds": feeds, "posts_per_day": posts_per_day}
+    return replace(before, **{name: number for name, number in given.items() if number is not None})
 
 
 @app.command(name="list")
-def list_(as_json: _JsonOption = False, state: StateOption = DEFAULT_STATE, work: WorkOption = None) -> None:
-    """List the owners, what they have and what they may have."""
-    with state_at(state, work).open() as store, closable():
-        _show(store.accounts.all(), as_json)
+def list_(as_json: JsonOption = False, state: StateOption = DEFAULT_STATE, work_dir: WorkDirOption = None) -> None:
+    """List the owners with their usage and quotas."""
+    with locate_state(state, work_dir).open_existing() as store, ignore_closed_pipe():
+        _print_accounts(store.accounts.all(), as_json)
 
 
-def _show(accounts: list[Account], as_json: bool) -> None:
+def _print_accounts(accounts: list[Account], as_json: bool) -> None:
     if as_json:
         for account in accounts:
-            print(safe_json(_told(account)))
+            print(safe_json(_to_dict(account)))
         return
     table = Table(box=None, pad_edge=False)
-    for name in ("owner", "tokens", "subscriptions", "posts today", "feeds at most"):
+    for name in ("owner", "tokens", "subscriptions", "posts today", "max feeds"):
         table.add_column(name, justify="left" if name == "owner" else "right")
-    for one in accounts:
-        used = ((one.subscriptions, one.quotas.subscriptions), (one.posts_today, one.quotas.posts_a_day))
-        table.add_row(
-            one.name, f"{one.tokens}", *(f"{count:,} of {most:,}" for count, most in used), f"{one.quotas.feeds:,}"
+    for account in accounts:
+        used = (
+            (account.subscriptions, account.quotas.subscriptions),
+            (account.posts_today, account.quotas.posts_per_day),
         )
-    emit(screen(), table)
+        table.add_row(
+            account.name,
+            f"{account.tokens}",
+            *(f"{count:,} of {most:,}" for count, most in used),
+            f"{account.quotas.feeds:,}",
+        )
+    print_rich(screen(), table)
 
 
-def _told(account: Account) -> dict[str, object]:
+def _to_dict(account: Account) -> dict[str, object]:
     quotas = account.quotas
     return {
         "owner": account.name,
@@ -125,25 +134,25 @@ def _told(account: Account) -> dict[str, object]:
         "quotas": {
             "subscriptions": quotas.subscriptions,
             "feeds": quotas.feeds,
-            "posts_a_day": quotas.posts_a_day,
+            "posts_per_day": quotas.posts_per_day,
         },
     }
 
 
 @app.command()
-def revoke(name: _NameArgument, state: StateOption = DEFAULT_STATE, work: WorkOption = None) -> None:
-    """End all tokens of an owner at once. What it has stays; `tidings owner token NAME` lets it in again."""
-    with state_at(state, work).open() as store:
-        count = store.accounts.revoke(name)
+def revoke(name: _NameArgument, state: StateOption = DEFAULT_STATE, work_dir: WorkDirOption = None) -> None:
+    """Revoke all tokens of an owner. Its subscriptions stay; `tidings owners token NAME` creates a new token."""
+    with locate_state(state, work_dir).open_existing() as store:
+        count = store.accounts.revoke_tokens(name)
     print(f"{count} token{'' if count == 1 else 's'} of {name} revoked")
 
 
 @app.command()
-def remove(name: _NameArgument, state: StateOption = DEFAULT_STATE, work: WorkOption = None) -> None:
+def remove(name: _NameArgument, state: StateOption = DEFAULT_STATE, work_dir: WorkDirOption = None) -> None:
     """Remove an owner with its tokens, subscriptions, webhooks and feeds."""
-    with state_at(state, work).open() as store:
-        store.accounts.revoke(name)  # it adds nothing any more
-        for feed in list(store.feeds(name)):
-            store.remove_feed(feed.id, name)
-        store.accounts.remove(name)  # last: who is interrupted before can do it again
+    with locate_state(state, work_dir).open_existing() as store:
+        store.accounts.revoke_tokens(name)  # it can add nothing from here on
+        for feed in list(store.feeds.all(name)):
+            store.feeds.remove(feed.id, name)
+        store.accounts.remove(name)  # last, so that an interrupted command can be repeated
     print(f"{name} removed")

@@ -1,4 +1,4 @@
-"""`tidings plan learn`, `show` and `relearn`: which matcher is responsible for which words, and how good that is."""
+"""`tidings plan`: learn partition plans, show them, and have a stream refresh its plan."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ import typer
 from rich.table import Table
 
 from tidings.cli.console import screen
-from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkOption, state_at
-from tidings.cli.plan_space import Drawn, about, draw_map, figures, learn_space_plan
+from tidings.cli.options.plan import PARTITIONERS
+from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption, locate_state
+from tidings.cli.plan_space import SampleSpec, describe_spatial_plan, draw_map, learn_spatial_plan, measure_spatial_plan
 from tidings.cli.progress import Progress
 from tidings.errors import InputError, OutputError
 
 if TYPE_CHECKING:
     from tidings.balance.corpus import Corpus
-    from tidings.plan.space import SpacePlan
+    from tidings.plan.space import SpatialPlan
     from tidings.plan.words import LearnedPlan
     from tidings.text.vocabulary import Vocabulary
 
-_BARS = 32  # matchers shown on a screen
+_MAX_BARS = 32  # matchers shown on a screen
 
-app = typer.Typer(help="Learn which matcher is responsible for which words, and look at such plans.")
+app = typer.Typer(help="Learn, show and refresh partition plans.")
 
-_POSTS = "a Parquet, JSON Lines or CSV file, a directory or a glob"
 LEARN_HELP = (
-    "Learn a plan from a sample of POSTS: which of N matchers is responsible for which words, or places and words.\n\n"
-    "A post is sent to the matchers of its words, so a good plan keeps together what is said together (few matchers a "
-    "post) and shares the load evenly. Words too frequent for one matcher are split over several. Use the plan with "
-    "[bold]tidings match --plan partitioned --partitioner PLAN[/]."
+    "Learn from a sample of POSTS which matcher is responsible for which terms, or for which positions and terms.\n\n"
+    "POSTS is a Parquet, JSON Lines or CSV file, a directory or a glob. A post is routed to the matchers of its terms, "
+    "so a good plan keeps terms of the same posts together (few matchers per post) and balances the load. Terms too "
+    "frequent for one matcher are split over several. Use the plan with [bold]tidings match --plan partitioned "
+    f"--partitioner PLAN[/].\n\n{PARTITIONERS} The partitioner hash does not learn."
 )
 LEARN_EXAMPLES = """[bold]Examples[/]
 
@@ -40,11 +41,11 @@ tidings plan learn posts/ --matchers 16 --out words.plan
 
 tidings plan learn posts.parquet --algorithm gfcl --matchers 64 --subscriptions subs.txt --out words.plan
 
-tidings plan learn posts.parquet --algorithm hybrid --subscriptions subs.jsonl --out places.plan"""
+tidings plan learn posts.parquet --algorithm hybrid --subscriptions subs.jsonl --out spatial.plan"""
 SHOW_HELP = (
-    "Show a plan; with --posts, how it would share their load out.\n\n"
-    "spread: matchers a post goes to. imbalance: the most loaded matcher against the average. cov, gini: how uneven "
-    "the loads are. throughput: posts all matchers take together while one could take a single one."
+    "Show a plan; with --posts, also how it distributes them.\n\n"
+    "spread: matchers per post. imbalance: largest load over mean load. cov, gini: inequality of the loads. "
+    "throughput: posts that all matchers process while one matcher could process one."
 )
 SHOW_EXAMPLES = """[bold]Examples[/]
 
@@ -52,225 +53,232 @@ tidings plan show words.plan
 
 tidings plan show words.plan --posts posts/ --subscriptions subs.txt --json
 
-tidings plan show places.plan --posts posts/ --subscriptions subs.jsonl --map places.svg"""
+tidings plan show spatial.plan --posts posts/ --subscriptions subs.jsonl --map spatial.svg"""
 
-RELEARN_HELP = (
-    "Have a stream learn its plan anew, from the posts of late.\n\n"
-    "It goes on meanwhile, and switches between two batches: no match is lost or repeated. "
-    "[bold]tidings run --relearn[/] does it by itself every so often."
+REFRESH_HELP = (
+    "Have a stream learn a new plan from recent posts.\n\n"
+    "The stream continues and switches plans between two batches; no match is lost or repeated. "
+    "[bold]tidings run --refresh-plan-every[/] does this periodically."
 )
-RELEARN_EXAMPLES = """[bold]Examples[/]
+REFRESH_EXAMPLES = """[bold]Examples[/]
 
-tidings plan relearn --state news"""
+tidings plan refresh --state news"""
 
 SubscriptionsOption = Annotated[
     Path | None,
-    typer.Option("--subscriptions", "-s", metavar="SUBS", help="Let only words count that somebody subscribed to."),
+    typer.Option("--subscriptions", "-s", metavar="SUBS", help="Use only terms of these subscriptions."),
 ]
-SampleOption = Annotated[int, typer.Option(min=1, metavar="N", help="The most posts to look at, drawn at random.")]
+SampleOption = Annotated[int, typer.Option(min=1, metavar="N", help="Maximum posts, sampled at random.")]
 
 
 @app.command("learn", help=LEARN_HELP, epilog=LEARN_EXAMPLES)
 def learn(
-    posts: Annotated[str, typer.Argument(metavar="POSTS", help=f"What to learn from: {_POSTS}.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="PLAN", help="The file to write.", show_default=False)],
+    posts: Annotated[str, typer.Argument(metavar="POSTS", help="File, directory or glob.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="PLAN", help="File for the plan.", show_default=False)],
     algorithm: Annotated[
         str,
-        typer.Option(
-            help="Words: salb+, salb, gc, gfc, gfcl or gnfcl. Places and words: hybrid, kdt, grid, kdtree, rtree, "
-            "frequency, hypergraph or metric."
-        ),
+        typer.Option(metavar="NAME", help="Partitioner that learns."),
     ] = "salb+",
-    matchers: Annotated[int, typer.Option(metavar="N", help="How many matchers there are: 1 to 1,024.")] = 16,
+    matchers: Annotated[int, typer.Option(metavar="N", help="Number of matchers, 1 to 1,024.")] = 16,
     subscriptions: SubscriptionsOption = None,
     sample: SampleOption = 1_000_000,
-    split: Annotated[bool, typer.Option("--split/--no-split", help="Split words too frequent for one matcher.")] = True,
-    seed: Annotated[int, typer.Option(help="What the sample is drawn with.")] = 0,
+    split: Annotated[bool, typer.Option("--split/--no-split", help="Split terms too frequent for one matcher.")] = True,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the sample.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace PLAN if it exists.")] = False,
     json_summary: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
 ) -> None:
-    from tidings.balance.spatial_registry import SPACE_PARTITIONERS
-    from tidings.balance.word_registry import LEARNED, fit
-    from tidings.plan.words import LearnedPlan, checked_matchers
+    from tidings.balance.spatial_registry import SPATIAL_PARTITIONERS
+    from tidings.balance.word_registry import WORD_ALGORITHMS, fit_word_plan
+    from tidings.plan.words import LearnedPlan, check_matcher_count
 
-    known = (*LEARNED, *SPACE_PARTITIONERS)
-    if algorithm not in known:
-        raise InputError(f"There is nothing to learn for {algorithm!r}; choose one of: {', '.join(known)}.")
-    checked_matchers(matchers)
+    learners = (*WORD_ALGORITHMS, *SPATIAL_PARTITIONERS)
+    if algorithm not in learners:
+        raise InputError(f"--algorithm {algorithm}: not a partitioner that learns. Use {', '.join(learners)}.")
+    check_matcher_count(matchers)
     _check_out(out, overwrite)
     with Progress(quiet=json_summary) as progress:
-        if algorithm in SPACE_PARTITIONERS:
-            drawn = Drawn(posts, subscriptions, sample, seed)
-            space, told = learn_space_plan(algorithm, matchers, drawn, progress)
+        if algorithm in SPATIAL_PARTITIONERS:
+            sample_spec = SampleSpec(posts, subscriptions, sample, seed)
+            space, summary = learn_spatial_plan(algorithm, matchers, sample_spec, progress)
             _save(space, out)
-            _print({**told, "out": str(out)}, json_summary)
+            _print({**summary, "out": str(out)}, json_summary)
             return
-        corpus = _corpus(posts, subscriptions, sample, seed, progress)
-        progress.note(f"learning from {corpus.size:,} posts and {len(corpus.terms):,} words", None)
+        corpus = _read_corpus(posts, subscriptions, sample, seed, progress)
+        progress.note(f"learning from {corpus.size:,} posts and {len(corpus.terms):,} terms", None)
         start = time.perf_counter()
-        plan = fit(algorithm, corpus, matchers, split, seed)
+        plan = fit_word_plan(algorithm, corpus, matchers, split, seed)
         assert isinstance(plan, LearnedPlan)
         seconds = time.perf_counter() - start
         _save(plan, out)
-        told = {**_about(plan), **_figures(plan, corpus), "seconds": round(seconds, 3), "out": str(out)}
-    _print(told, json_summary)
+        summary = {**_describe_plan(plan), **_measure_plan(plan, corpus), "seconds": round(seconds, 3), "out": str(out)}
+    _print(summary, json_summary)
 
 
 @app.command("show", help=SHOW_HELP, epilog=SHOW_EXAMPLES)
 def show(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A file made by `plan learn`.", show_default=False)],
+    plan: Annotated[
+        Path, typer.Argument(metavar="PLAN", help="File made by `tidings plan learn`.", show_default=False)
+    ],
     posts: Annotated[
-        str | None, typer.Option("--posts", metavar="POSTS", help=f"Measure with these: {_POSTS}.")
+        str | None,
+        typer.Option("--posts", metavar="POSTS", help="Posts to evaluate the plan with.", show_default=False),
     ] = None,
     subscriptions: SubscriptionsOption = None,
     sample: SampleOption = 1_000_000,
-    seed: Annotated[int, typer.Option(help="What the sample is drawn with.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the sample.")] = 0,
     picture: Annotated[
         Path | None,
-        typer.Option("--map", metavar="FILE.svg", help="Draw the cells of a plan of places; with --posts their loads."),
+        typer.Option(
+            "--map",
+            metavar="FILE.svg",
+            help="Draw the cells of a spatial plan; with --posts their loads.",
+            show_default=False,
+        ),
     ] = None,
-    json_summary: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json_summary: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    from tidings.plan.load import load_any_plan
+    from tidings.plan.load import read_plan
     from tidings.plan.words import LearnedPlan
 
-    loaded = load_any_plan(plan)
+    loaded = read_plan(plan)
     if posts is None and subscriptions is not None:
-        raise InputError("--subscriptions says which words of --posts count; give --posts too.")
+        raise InputError("--subscriptions selects terms of --posts. Give --posts too.")
     if not isinstance(loaded, LearnedPlan):
-        _show_space(loaded, None if posts is None else Drawn(posts, subscriptions, sample, seed), picture, json_summary)
+        _show_spatial_plan(
+            loaded, None if posts is None else SampleSpec(posts, subscriptions, sample, seed), picture, json_summary
+        )
         return
     if picture is not None:
-        raise InputError(f"{plan}: this is a plan of words, which has no map; leave --map out.")
-    told = _about(loaded)
+        raise InputError(f"{plan}: a word plan has no map. Remove --map.")
+    summary = _describe_plan(loaded)
     if posts is not None:
         with Progress(quiet=json_summary) as progress:
-            told |= _figures(loaded, _corpus(posts, subscriptions, sample, seed, progress))
-    _print(told, json_summary)
+            summary |= _measure_plan(loaded, _read_corpus(posts, subscriptions, sample, seed, progress))
+    _print(summary, json_summary)
 
 
-def _show_space(plan: SpacePlan, drawn: Drawn | None, picture: Path | None, as_json: bool) -> None:
-    told = about(plan)
+def _show_spatial_plan(plan: SpatialPlan, sample_spec: SampleSpec | None, picture: Path | None, as_json: bool) -> None:
+    summary = describe_spatial_plan(plan)
     with Progress(quiet=as_json) as progress:
-        workload = None if drawn is None else drawn.workload(progress)
+        workload = None if sample_spec is None else sample_spec.read_workload(progress)
     if workload is not None:
-        told |= figures(plan, workload)
+        summary |= measure_spatial_plan(plan, workload)
     if picture is not None:
         draw_map(plan, workload, picture)
-        told["map"] = str(picture)
-    _print(told, as_json)
+        summary["map"] = str(picture)
+    _print(summary, as_json)
 
 
-@app.command("relearn", help=RELEARN_HELP, epilog=RELEARN_EXAMPLES)
-def relearn(state: StateOption = DEFAULT_STATE, work: WorkOption = None) -> None:
+@app.command("refresh", help=REFRESH_HELP, epilog=REFRESH_EXAMPLES)
+def refresh(state: StateOption = DEFAULT_STATE, work_dir: WorkDirOption = None) -> None:
     from tidings.stream.metrics.health import Condition, health
-    from tidings.stream.metrics.snapshot import load_figures
+    from tidings.stream.metrics.snapshot import load_snapshot
 
-    place = state_at(state, work)
-    figures = load_figures(place.folder)
-    if figures is not None and figures.plan == "replicated":
+    location = locate_state(state, work_dir)
+    metrics = load_snapshot(location.work_dir)
+    if metrics is not None and metrics.execution_mode == "replicated":
         raise InputError(
-            f"{place.shown}: every worker of this stream holds the whole index, so there is no plan; run it with "
-            "--plan partitioned to have one."
+            f"{location.display_name}: the index of this stream is replicated, so it has no plan. Run it with --plan "
+            "partitioned."
         )
-    with place.open() as store:
-        store.ask_to_relearn()
-    is_running = health(figures, time.time()).condition in (Condition.running, Condition.stale)
-    when = "beside its work, and switches to it between two batches" if is_running else "when it runs next"
-    print(f"asked for: the stream learns a new plan {when}; `tidings status{place.option}` tells its version.")
+    with location.open_existing() as store:
+        store.plan_refresh.request()
+    is_running = health(metrics, time.time()).condition in (Condition.running, Condition.stale)
+    when = "and switches to it between two batches" if is_running else "when it runs next"
+    print(f"requested: the stream learns a new plan {when}. `tidings status{location.option}` shows its version.")
 
 
 def _check_out(out: Path, overwrite: bool) -> None:
     if out.is_dir() or not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
-        raise InputError(f"{out}: a file cannot be written there; choose another --out.")
+        raise InputError(f"{out}: a file cannot be written there. Choose another --out.")
     if out.exists() and not overwrite:
-        raise InputError(f"{out}: this exists already; choose another --out or add --overwrite.")
+        raise InputError(f"{out}: exists already. Choose another --out or add --overwrite.")
 
 
-def _save(plan: LearnedPlan | SpacePlan, out: Path) -> None:
-    """Write the plan whole or not at all."""
-    from tidings.plan.space import SpacePlan, save_space_plan
-    from tidings.plan.words import save_plan
+def _save(plan: LearnedPlan | SpatialPlan, out: Path) -> None:
+    """Write the plan completely or not at all."""
+    from tidings.plan.space import SpatialPlan, write_spatial_plan
+    from tidings.plan.words import write_word_plan
 
     partial = out.with_name(f".{out.name}.partial-{os.getpid()}")
     try:
-        save_space_plan(plan, partial) if isinstance(plan, SpacePlan) else save_plan(plan, partial)
+        write_spatial_plan(plan, partial) if isinstance(plan, SpatialPlan) else write_word_plan(plan, partial)
         partial.replace(out)
     except OSError as error:
-        raise OutputError(f"{out}: it could not be written ({error.strerror or error}).") from error
+        raise OutputError(f"{out}: cannot be written ({error.strerror or error}).") from error
     finally:
         partial.unlink(missing_ok=True)
 
 
-def _corpus(posts: str, subscriptions: Path | None, sample: int, seed: int, progress: Progress) -> Corpus:
-    """The posts as sets of words; with subscriptions, of subscribed ones."""
-    from tidings.ingest.post_files import find_posts
+def _read_corpus(posts: str, subscriptions: Path | None, sample: int, seed: int, progress: Progress) -> Corpus:
+    """Return the posts as sets of terms, with subscriptions only of their terms."""
+    from tidings.ingest.post_files import find_post_files
 
-    found = find_posts(posts)
-    subscribed = None if subscriptions is None else _subscribed(subscriptions)
+    post_files = find_post_files(posts)
+    terms = None if subscriptions is None else _subscription_terms(subscriptions)
     progress.note("starting Spark", None)
     from tidings.balance.corpus import Corpus
-    from tidings.batch.match_files import sample_files
+    from tidings.batch.match_files import sample_posts
 
-    texts, _ = sample_files(found, sample, seed, Path(posts), progress.note)
-    progress.note(f"cleaning {len(texts):,} posts", None)
-    corpus = Corpus.of_texts(texts, subscribed)
+    texts, _ = sample_posts(post_files, sample, seed, Path(posts), progress.note)
+    progress.note(f"analyzing {len(texts):,} posts", None)
+    corpus = Corpus.from_texts(texts, terms)
     if not corpus.terms:
-        raise InputError(f"{posts}: no post says a word that counts; there is nothing to learn or to measure.")
+        raise InputError(f"{posts}: no post has a usable term, so there is nothing to learn or to measure.")
     return corpus
 
 
-def _subscribed(path: Path) -> Vocabulary:
+def _subscription_terms(path: Path) -> Vocabulary:
     from tidings.index.compile import GrowingVocabulary, compile_subscriptions
     from tidings.ingest.subscription_files import read_subscriptions
     from tidings.text.vocabulary import Vocabulary
 
     if not path.exists():
-        raise InputError(f"{path}: there is no such file.")
+        raise InputError(f"{path}: no such file.")
     vocabulary = GrowingVocabulary()
     compile_subscriptions(read_subscriptions(path).table, vocabulary)
     return Vocabulary.build(vocabulary.added.terms())
 
 
-def _about(plan: LearnedPlan) -> dict[str, Any]:
+def _describe_plan(plan: LearnedPlan) -> dict[str, Any]:
     return {
         "algorithm": plan.algorithm,
         "matchers": plan.matchers,
-        "words": len(plan.words),
-        "split_words": int((plan.versions.counts > 1).sum()),
+        "words": len(plan.vocabulary),
+        "split_words": int((plan.splits.counts > 1).sum()),
         "learned_from": plan.posts,
     }
 
 
-def _figures(plan: LearnedPlan, corpus: Corpus) -> dict[str, Any]:
-    from tidings.balance.word_plan_metrics import measure
+def _measure_plan(plan: LearnedPlan, corpus: Corpus) -> dict[str, Any]:
+    from tidings.balance.word_plan_metrics import measure_word_plan
 
-    found = measure(corpus, plan.versions_of(corpus.terms), plan.matchers)
-    rounded = {name: round(getattr(found, name), 4) for name in ("spread", "imbalance", "cov", "gini", "throughput")}
-    return {"posts": found.posts, **rounded, "loads": list(found.loads)}
+    measured = measure_word_plan(corpus, plan.splits_of(corpus.terms), plan.matchers)
+    rounded = {name: round(getattr(measured, name), 4) for name in ("spread", "imbalance", "cov", "gini", "throughput")}
+    return {"posts": measured.posts, **rounded, "loads": list(measured.loads)}
 
 
-def _print(told: dict[str, Any], as_json: bool) -> None:
+def _print(summary: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        print(json.dumps(told))
+        print(json.dumps(summary))
         return
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in told.items():
+    for name, value in summary.items():
         if name not in ("loads", "held"):
             table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, int | float) else str(value))
     screen().print(table)
-    if "loads" in told:
-        _print_loads(told["loads"])
+    if "loads" in summary:
+        _print_loads(summary["loads"])
 
 
 def _print_loads(loads: list[int]) -> None:
-    """A bar for each matcher, the most loaded first; of very many only the ends."""
-    ranked = sorted(enumerate(loads), key=lambda one: -one[1])
-    shown = ranked if len(ranked) <= _BARS else [*ranked[: _BARS // 2], *ranked[-_BARS // 2 :]]
+    """Print a bar per matcher, by load; of many matchers only both ends."""
+    ranked = sorted(enumerate(loads), key=lambda item: -item[1])
+    shown = ranked if len(ranked) <= _MAX_BARS else [*ranked[: _MAX_BARS // 2], *ranked[-_MAX_BARS // 2 :]]
     longest = max(1, ranked[0][1])
-    for place, (matcher, load) in enumerate(shown):
-        if len(shown) < len(ranked) and place == _BARS // 2:
-            screen().print(f"  … {len(ranked) - len(shown)} matchers between")
+    for position, (matcher, load) in enumerate(shown):
+        if len(shown) < len(ranked) and position == _MAX_BARS // 2:
+            screen().print(f"  … {len(ranked) - len(shown)} more matchers")
         screen().print(f"  {matcher:>4} {'█' * max(1, round(40 * load / longest)) if load else ''} {load:,}")

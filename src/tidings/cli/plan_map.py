@@ -1,4 +1,4 @@
-"""A space plan as a picture: whose each cell is, how much it carries, on the coasts of the world."""
+"""Draw a spatial plan as SVG: cells in the colours of their matchers, shaded by load, with coastlines."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from tidings.cli.world_map import WORLD, Box, Sheet, coasts
-from tidings.plan.space import SpacePlan
+from tidings.cli.world_map import WORLD, Box, MapProjection, coasts
+from tidings.plan.space import SpatialPlan
 
 _WIDTH, _MARGIN, _LINE = 900.0, 20.0, 20.0
-_MOST_TALL = 1.1  # of the width
+_MAX_ASPECT = 1.1  # height over width
 _SHADES = 5
-_LEGEND = 32  # workers that are told; more would fill a wall
+_MAX_LEGEND_ROWS = 32
 _COLOURS = (
     "#4e79a7",
     "#f28e2b",
@@ -33,22 +33,22 @@ _STYLE = "text{font:13px sans-serif;fill:#222}.small{font-size:11px;fill:#555}"
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerTold:
-    """What the legend says of a worker; None where nothing was measured."""
+class MatcherStats:
+    """A matcher in the legend."""
 
     posts: int
     subscriptions: int
     load: float
 
 
-def plan_map(plan: SpacePlan, told: Sequence[WorkerTold] = (), cells: NDArray[np.float64] | None = None) -> str:
-    """The picture as SVG. `cells` is the load of each cell; without it all are drawn alike."""
+def draw_plan(plan: SpatialPlan, stats: Sequence[MatcherStats] = (), cells: NDArray[np.float64] | None = None) -> str:
+    """Return the plan as SVG. `cells` is the load of each cell; without it all have the same shade."""
     box = _extent(plan)
-    sheet = Sheet(box, _WIDTH, _MARGIN, _MARGIN + 2 * _LINE)
-    if sheet.height > _MOST_TALL * _WIDTH:
-        sheet = Sheet(box, _WIDTH * _MOST_TALL * _WIDTH / sheet.height, _MARGIN, _MARGIN + 2 * _LINE)
-    rows = min(plan.workers, _LEGEND)
-    small = Sheet(WORLD, 220.0, sheet.left + sheet.width + _MARGIN, sheet.top)
+    sheet = MapProjection(box, _WIDTH, _MARGIN, _MARGIN + 2 * _LINE)
+    if sheet.height > _MAX_ASPECT * _WIDTH:
+        sheet = MapProjection(box, _WIDTH * _MAX_ASPECT * _WIDTH / sheet.height, _MARGIN, _MARGIN + 2 * _LINE)
+    rows = min(plan.matchers, _MAX_LEGEND_ROWS)
+    small = MapProjection(WORLD, 220.0, sheet.left + sheet.width + _MARGIN, sheet.top)
     legend_top = small.top + small.height + 2 * _LINE
     bottom = max(sheet.top + sheet.height, legend_top + (rows + 1) * _LINE) + _MARGIN
     width = small.left + small.width + _MARGIN
@@ -69,25 +69,25 @@ def plan_map(plan: SpacePlan, told: Sequence[WorkerTold] = (), cells: NDArray[np
         "</g>",
         _rectangle(sheet, box, 'fill="none" stroke="#888"'),
         *_inset(small, box),
-        *_legend(plan, told, small.left, legend_top),
+        *_legend(plan, stats, small.left, legend_top),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _title(plan: SpacePlan) -> str:
+def _title(plan: SpatialPlan) -> str:
     used = len(np.unique(plan.area_of_cell))
-    return f"{plan.algorithm}: {plan.workers} matchers, {used:,} areas, learned from {plan.posts:,} posts"
+    return f"{plan.algorithm}: {plan.matchers} matchers, {used:,} areas, learned from {plan.posts:,} posts"
 
 
-def _subtitle(plan: SpacePlan, cells: NDArray[np.float64] | None) -> str:
-    grid = f"{plan.lines.columns} × {plan.lines.rows} cells, the outer ones reach on to the ends of the world"
-    shade = "; the darker, the more posts × subscriptions" if cells is not None else ""
-    return f"{grid}{shade}; striped: several matchers share the words"
+def _subtitle(plan: SpatialPlan, cells: NDArray[np.float64] | None) -> str:
+    grid = f"{plan.lines.columns} × {plan.lines.rows} cells; the outer cells extend to the poles and the date line"
+    shade = "; darker cells have more posts × subscriptions" if cells is not None else ""
+    return f"{grid}{shade}; striped areas divide their terms over several matchers"
 
 
-def _extent(plan: SpacePlan) -> Box:
-    """Where the lines of the grid are, and a bit more; the world where there are none."""
+def _extent(plan: SpatialPlan) -> Box:
+    """Return the box of the grid lines with a margin; the world if there are none."""
     lons, lats = plan.lines.lons, plan.lines.lats
     if not len(lons) or not len(lats):
         return WORLD
@@ -96,25 +96,25 @@ def _extent(plan: SpacePlan) -> Box:
     return west, max(-90.0, float(lats[0]) - high), east, min(90.0, float(lats[-1]) + high)
 
 
-def _cells(plan: SpacePlan, sheet: Sheet, loads: NDArray[np.float64] | None) -> Iterator[str]:
-    """Runs of cells of the same look in a row as one rectangle."""
+def _cells(plan: SpatialPlan, sheet: MapProjection, loads: NDArray[np.float64] | None) -> Iterator[str]:
+    """Yield one rectangle per run of equal cells in a row."""
     columns = plan.lines.columns
     shades = np.full(len(plan.area_of_cell), _SHADES) if loads is None else _shades(loads)
     fills = [_fill(plan, number) for number in range(len(plan.areas))]
-    look = plan.area_of_cell.astype(np.int64) * (_SHADES + 1) + shades
+    key = plan.area_of_cell.astype(np.int64) * (_SHADES + 1) + shades
     lons = _edges(plan.lines.lons, sheet.box[0], sheet.box[2])
     lats = _edges(plan.lines.lats, sheet.box[1], sheet.box[3])
     for row in range(plan.lines.rows):
-        own = look[row * columns : (row + 1) * columns]
-        starts = np.flatnonzero(np.diff(own, prepend=-1))
+        row_keys = key[row * columns : (row + 1) * columns]
+        starts = np.flatnonzero(np.diff(row_keys, prepend=-1))
         for start, end in zip(starts.tolist(), [*starts[1:].tolist(), columns], strict=True):
-            area, shade = divmod(int(own[start]), _SHADES + 1)
+            area, shade = divmod(int(row_keys[start]), _SHADES + 1)
             box = (lons[start], lats[row], lons[end], lats[row + 1])
             yield _rectangle(sheet, box, f'fill="{fills[area]}" fill-opacity="{0.15 + 0.13 * shade:.2f}"')
 
 
 def _shades(loads: NDArray[np.float64]) -> NDArray[np.int64]:
-    """0 for nothing, then by powers of ten below the largest."""
+    """Return 0 for no load, else a shade by powers of ten below the largest load."""
     largest = float(loads.max(initial=0.0))
     with np.errstate(divide="ignore"):
         below = np.log10(np.maximum(loads, 0.0) / largest) if largest else np.full(len(loads), -inf)
@@ -125,8 +125,8 @@ def _edges(lines: NDArray[np.float64], low: float, high: float) -> list[float]:
     return [min(low, *lines, high) if len(lines) else low, *lines.tolist(), max(high, low)]
 
 
-def _borders(plan: SpacePlan, sheet: Sheet) -> str:
-    """Lines between cells of different areas, where they are straight in one piece."""
+def _borders(plan: SpatialPlan, sheet: MapProjection) -> str:
+    """Return lines between cells of different areas; straight lines in one piece."""
     areas = plan.area_of_cell.reshape(plan.lines.rows, plan.lines.columns)
     lons = _edges(plan.lines.lons, sheet.box[0], sheet.box[2])
     lats = _edges(plan.lines.lats, sheet.box[1], sheet.box[3])
@@ -145,20 +145,20 @@ def _runs(flags: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
     yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
 
 
-def _fill(plan: SpacePlan, number: int) -> str:
+def _fill(plan: SpatialPlan, number: int) -> str:
     area = plan.areas[number]
-    return f"url(#a{number})" if area.is_shared else _colour(area.workers[0])
+    return f"url(#a{number})" if area.is_shared else _colour(area.matchers[0])
 
 
-def _patterns(plan: SpacePlan) -> Iterator[str]:
-    """For areas whose words are shared out: stripes in the colours of their matchers."""
+def _patterns(plan: SpatialPlan) -> Iterator[str]:
+    """Yield stripes in the colours of the matchers for areas that divide their terms."""
     for number in np.unique(plan.area_of_cell).tolist():
-        workers = sorted(set(plan.areas[number].workers))
-        if len(workers) > 1:
-            size = 5 * len(workers)
+        matchers = sorted(set(plan.areas[number].matchers))
+        if len(matchers) > 1:
+            size = 5 * len(matchers)
             stripes = "".join(
-                f'<rect x="{5 * place}" width="5" height="{size}" fill="{_colour(worker)}"/>'
-                for place, worker in enumerate(workers)
+                f'<rect x="{5 * position}" width="5" height="{size}" fill="{_colour(matcher)}"/>'
+                for position, matcher in enumerate(matchers)
             )
             yield (
                 f'<pattern id="a{number}" width="{size}" height="{size}" patternUnits="userSpaceOnUse" '
@@ -166,35 +166,35 @@ def _patterns(plan: SpacePlan) -> Iterator[str]:
             )
 
 
-def _colour(worker: int) -> str:
-    return _COLOURS[worker % len(_COLOURS)]
+def _colour(matcher: int) -> str:
+    return _COLOURS[matcher % len(_COLOURS)]
 
 
-def _inset(small: Sheet, box: Box) -> Iterator[str]:
-    """Where on Earth that is."""
+def _inset(small: MapProjection, box: Box) -> Iterator[str]:
+    """Yield a small world map with the box."""
     yield _rectangle(small, WORLD, 'fill="#eaf1f6" stroke="#aaa"')
     yield f'<path d="{small.rings(coasts())}" fill="#d8d4c6" fill-rule="evenodd"/>'
     yield _rectangle(small, box, 'fill="none" stroke="#c00" stroke-width="1.5"')
 
 
-def _legend(plan: SpacePlan, told: Sequence[WorkerTold], left: float, top: float) -> Iterator[str]:
-    most = max((one.load for one in told), default=0.0) or 1.0
-    for worker in range(min(plan.workers, _LEGEND)):
-        y = top + worker * _LINE
-        yield f'<rect x="{left}" y="{y - 10:.0f}" width="12" height="12" fill="{_colour(worker)}"/>'
-        yield f'<text x="{left + 18}" y="{y:.0f}">{worker}</text>'
-        if worker < len(told):
-            one = told[worker]
-            bar = 80 * one.load / most
+def _legend(plan: SpatialPlan, stats: Sequence[MatcherStats], left: float, top: float) -> Iterator[str]:
+    max_load = max((row.load for row in stats), default=0.0) or 1.0
+    for matcher in range(min(plan.matchers, _MAX_LEGEND_ROWS)):
+        y = top + matcher * _LINE
+        yield f'<rect x="{left}" y="{y - 10:.0f}" width="12" height="12" fill="{_colour(matcher)}"/>'
+        yield f'<text x="{left + 18}" y="{y:.0f}">{matcher}</text>'
+        if matcher < len(stats):
+            row = stats[matcher]
+            bar = 80 * row.load / max_load
             yield f'<rect x="{left + 40}" y="{y - 9:.0f}" width="{bar:.1f}" height="10" fill="#bbb"/>'
-            text = f"{one.posts:,} posts, {one.subscriptions:,} subs"
+            text = f"{row.posts:,} posts, {row.subscriptions:,} subs"
             yield f'<text class="small" x="{left + 44}" y="{y:.0f}">{text}</text>'
-    if plan.workers > _LEGEND:
-        y = top + _LEGEND * _LINE
-        yield f'<text class="small" x="{left}" y="{y:.0f}">and {plan.workers - _LEGEND} more</text>'
+    if plan.matchers > _MAX_LEGEND_ROWS:
+        y = top + _MAX_LEGEND_ROWS * _LINE
+        yield f'<text class="small" x="{left}" y="{y:.0f}">and {plan.matchers - _MAX_LEGEND_ROWS} more</text>'
 
 
-def _rectangle(sheet: Sheet, box: Sequence[float], look: str) -> str:
+def _rectangle(sheet: MapProjection, box: Sequence[float], style: str) -> str:
     west, south, east, north = box
     x, y = sheet.x(west), sheet.y(north)
-    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{sheet.x(east) - x:.1f}" height="{sheet.y(south) - y:.1f}" {look}/>'
+    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{sheet.x(east) - x:.1f}" height="{sheet.y(south) - y:.1f}" {style}/>'

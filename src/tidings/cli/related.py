@@ -1,4 +1,4 @@
-"""`tidings related TAG`: which tags go together with a tag."""
+"""`tidings related TAG`: list the tags that are correlated with a tag."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import typer
 from rich.table import Table
 
 from tidings.cli.console import printable, screen
-from tidings.cli.options.state import WorkOption
-from tidings.cli.times import since
-from tidings.cli.trends import FromOption, OfStateOption, correlations_at
+from tidings.cli.options.common import JsonOption
+from tidings.cli.options.state import WorkDirOption
+from tidings.cli.trends import CorrelatedStateOption, FromOption, find_correlations
+from tidings.cli.values import parse_time
 from tidings.errors import InputError
 
-HELP = """Show which tags go together with TAG, by their Jaccard coefficient over all windows.
+HELP = """List the tags that are correlated with TAG, by their Jaccard coefficient over all windows.
 
-Write the tag with or without its #; capital letters do not matter."""
+The # in front of the tag is optional; case is ignored."""
 EXAMPLES = """[bold]Examples[/]
 
 tidings related covid19 --from correlations
@@ -27,36 +28,50 @@ tidings related '#MeToo' --from correlations --since 2018-01-01 --top 5 --json""
 
 
 def related(
-    tag: Annotated[str, typer.Argument(metavar="TAG", help="A tag.", show_default=False)],
+    tag: Annotated[str, typer.Argument(metavar="TAG", help="Tag.", show_default=False)],
     correlations: FromOption = None,
     since_time: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Windows that end after it.", show_default="all")
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Windows that end after this time.", show_default="all"),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, metavar="N", help="How many.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print them as one JSON list.")] = False,
-    state: OfStateOption = None,
-    work: WorkOption = None,
+    top: Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of tags.")] = 20,
+    as_json: JsonOption = False,
+    state: CorrelatedStateOption = None,
+    work_dir: WorkDirOption = None,
 ) -> None:
     from tidings.correlate.coefficients import read_coefficients
-    from tidings.correlate.trends import related as find
+    from tidings.correlate.trends import find_related as find_related
     from tidings.text.reference_analyzer import tag_term
 
     term = tag_term(tag.strip().lstrip("#＃"))
     if term is None or not any(character.isalnum() for character in term):
-        raise InputError(f"{tag!r} is no tag: it holds no letter and no digit.")
-    found = find(read_coefficients(correlations_at(correlations, state, work)), term[1:], since(since_time), top)
+        raise InputError(f"{tag!r}: not a tag. A tag has a letter or a digit.")
+    rows = find_related(
+        read_coefficients(find_correlations(correlations, state, work_dir)),
+        term[1:],
+        parse_time(since_time, "--since"),
+        top,
+    )
     if as_json:
-        rows = [{"tags": one.tags, "jaccard": round(one.jaccard, 6), "support": one.support, "union": one.union,
-                 "windows": one.windows} for one in found]  # fmt: skip
-        print(json.dumps(rows, ensure_ascii=False))
+        listed = [
+            {
+                "tags": row.tags,
+                "jaccard": round(row.jaccard, 6),
+                "support": row.support,
+                "union": row.union,
+                "windows": row.windows,
+            }
+            for row in rows
+        ]
+        print(json.dumps(listed, ensure_ascii=False))
         return
-    if not found:
-        screen().print(f"Nothing goes together with {printable(term)} there.", markup=False)
+    if not rows:
+        screen().print(f"No tags are correlated with {printable(term)}.", markup=False)
         return
     table = Table(box=None, padding=(0, 2))
     for name in (f"with {term}", "jaccard", "posts with all", "posts with any", "windows"):
         table.add_column(name, justify="left" if name.startswith("with") else "right")
-    for one in found:
-        tags = printable(" ".join(f"#{name}" for name in one.tags))
-        table.add_row(tags, f"{one.jaccard:.3f}", f"{one.support:,}", f"{one.union:,}", f"{one.windows:,}")
+    for row in rows:
+        tags = printable(" ".join(f"#{name}" for name in row.tags))
+        table.add_row(tags, f"{row.jaccard:.3f}", f"{row.support:,}", f"{row.union:,}", f"{row.windows:,}")
     screen().print(table)

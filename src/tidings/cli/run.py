@@ -1,289 +1,318 @@
-"""`tidings run`: posts in as they come, matches out, until it is told to stop."""
+"""`tidings run`: match a stream of posts until it is stopped."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidings.cli.console import screen
-from tidings.cli.duration import seconds
-from tidings.cli.match import Plan
+from tidings.cli.options.common import KeepDaysOption, KeepMatchesOption, MasterOption
+from tidings.cli.options.config import ConfigOption
+from tidings.cli.options.correlation import PartitionsOption, SlideOption, TrackingOptions
+from tidings.cli.options.groups import expand_groups
 from tidings.cli.options.master import check_master
-from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkOption, state_at
-from tidings.config import MAX_POSTS_A_BATCH
+from tidings.cli.options.plan import (
+    PARTITIONERS,
+    ExecutionMode,
+    PartitionerOption,
+    PlacementOption,
+    PlanOption,
+    matchers_option,
+)
+from tidings.cli.options.state import DEFAULT_STATE, StateLocation, StateOption, WorkDirOption, locate_state
+from tidings.config import MAX_POSTS_PER_BATCH
+from tidings.durations import parse_microseconds, parse_seconds
 from tidings.errors import InputError
 
 if TYPE_CHECKING:
-    from tidings.correlate.settings import Settings
+    from tidings.balance.rebalance.options import RebalanceOptions
+    from tidings.balance.refresh_policy import RefreshPolicy
+    from tidings.correlate.settings import StreamCorrelationSettings
 
-HELP = """Match posts as they come, for as long as you let it.
+HELP = f"""Match a stream of posts until it is stopped.
 
-Posts are files put into a directory (JSON Lines, Parquet or CSV; put them there whole, by renaming), or the messages
-of a Kafka topic. Subscriptions are those of the state: `tidings subscribe` and `tidings unsubscribe` take effect in the
-next batch. Every match is stored exactly once, whatever happens in between; `tidings matches ID` reads them. Ctrl-C
-finishes the batch and stops; the next run goes on from there."""
+Posts are files in a directory (JSON Lines, Parquet or CSV; write them elsewhere and rename them into it) or messages of
+a Kafka topic. `tidings subscribe` and `tidings unsubscribe` take effect in the next batch. Every match is stored
+exactly once, also after a crash; `tidings matches ID` prints them. Ctrl-C finishes the batch and stops; the next run
+continues there.
 
-EXAMPLES = """Examples:
+{PARTITIONERS}
+
+Policies of --shed: consensus keeps the matchers that most terms of a post route to, subscription those with most
+candidate subscriptions, random a random part of the posts."""
+
+EXAMPLES = """[bold]Examples[/]
 
 tidings subscribe "storm OR flood" --state news
 
 tidings run --posts incoming --state news
 
-tidings run --posts kafka://localhost:9092/posts --state news --deliver kafka://localhost:9092/matches
+tidings run --config tidings.toml
 
-tidings run --posts incoming --state news --plan partitioned --matchers 16 --relearn "24 h"
+tidings run --posts kafka://localhost:9092/posts --state news --sink kafka://localhost:9092/matches
 
-tidings run --posts incoming --state news --shed subscription --latency "5 s"
+tidings run --posts incoming --state news --plan partitioned --matchers 16 --refresh-plan-every "24 h"
+
+tidings run --posts incoming --state news --shed subscription --max-latency "5 s"
 
 tidings run --posts incoming --state news --correlate --window "1 h" --slide "5 min"
 
 tidings matches 1 --follow --state news"""
 
-_TAGS: Any = {"rich_help_panel": "Correlations (with --correlate)"}
-_BATCH_A_SECOND = 2_000  # of the latency accepted: short batches, so that what is shed can follow the load
+_POSTS_PER_LATENCY_SECOND = 2_000  # with shedding: short batches, so that shedding follows the load
 
 
-class Shed(StrEnum):
-    """What is withheld when more posts come than can be worked off in time."""
-
+class ShedPolicy(StrEnum):
     off = "off"
     consensus = "consensus"
     subscription = "subscription"
     random = "random"
 
 
-class Processed(StrEnum):
-    keep = "keep"
+class CleanSource(StrEnum):
+    off = "off"
     delete = "delete"
 
 
-def run(
-    posts: Annotated[str, typer.Option("--posts", metavar="SOURCE", help="A directory, or kafka://SERVERS/TOPIC.")],
-    state: StateOption = DEFAULT_STATE,
-    work: WorkOption = None,
-    deliver: Annotated[
-        str, typer.Option(metavar="store|DIR|URL", help="Where matches go: store, a directory (Parquet), kafka://….")
-    ] = "store",
-    trigger: Annotated[str, typer.Option(help="How often to look for posts, as in '500 ms' or '2 s'.")] = "500 ms",
+@dataclass(frozen=True, slots=True)
+class InputOptions:
+    """Where posts come from and where matches go."""
+
+    PANEL = "Input and output"
+
+    posts: Annotated[
+        str, typer.Option(metavar="SOURCE", help="Directory of files, or kafka://SERVERS/TOPIC.", show_default=False)
+    ]
+    sink: Annotated[
+        str, typer.Option(metavar="store|DIR|URL", help="Store, directory (Parquet) or kafka://SERVERS/TOPIC.")
+    ] = "store"
+    trigger: Annotated[str, typer.Option(metavar="DURATION", help="Interval between batches.")] = "500 ms"
     max_posts_per_batch: Annotated[
         int | None,
         typer.Option(
+            metavar="N",
             min=1,
-            help="About how many posts a batch takes; files are taken whole.",
-            show_default=f"{MAX_POSTS_A_BATCH:,}; with --shed {_BATCH_A_SECOND:,} for each second of --latency",
+            help="Approximate maximum posts per batch; files are never split.",
+            show_default=f"{MAX_POSTS_PER_BATCH:,}; with --shed {_POSTS_PER_LATENCY_SECOND:,} per s of --max-latency",
         ),
-    ] = None,
-    plan: Annotated[
-        Plan, typer.Option(help="Every worker with the whole index, or the index shared out over matchers.")
-    ] = Plan.auto,
-    matchers: Annotated[
-        int | None,
-        typer.Option(min=1, max=1024, metavar="N", help="Matchers of the partitioned plan.", show_default="8"),
-    ] = None,
-    partitioner: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME|PLAN",
-            help="How words are shared out over matchers: salb+, salb, hash, gc, gfc, gfcl, gnfcl; or places and "
-            "words: hybrid, kdt, grid, kdtree, rtree, frequency, hypergraph, metric; "
-            "or a file made by tidings plan learn.",
-        ),
-    ] = "salb+",
-    placement: Annotated[
-        str, typer.Option(help="Which of the matchers of its words gets a subscription: rarest, lasp or random.")
-    ] = "rarest",
-    relearn: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Learn the plan anew so often, as in '24 h'.", show_default="never"),
-    ] = None,
-    relearn_factor: Annotated[
-        float,
-        typer.Option(
-            metavar="X",
-            help="Learn it anew when imbalance times spread is X times what it was right after learning; 0: never.",
-        ),
-    ] = 1.5,
-    adjust_factor: Annotated[
-        float,
-        typer.Option(
-            metavar="X",
-            help="With a plan of places: move cells from one matcher to another when the busiest has X times the load "
-            "of the idlest; 0: never.",
-        ),
-    ] = 1.5,
+    ] = None
+    clean_source: Annotated[
+        CleanSource, typer.Option(metavar="off|delete", help="Keep or delete input files after their batch.")
+    ] = CleanSource.off
+    repin_lost_versions: Annotated[
+        bool,
+        typer.Option("--repin-lost-versions", help="Re-pin a batch whose index version is lost to the current one."),
+    ] = False
+    once: Annotated[bool, typer.Option("--once", help="Process the posts that are there, then exit.")] = False
+
+    def check(self) -> None:
+        """Raise InputError if the source does not exist, or matches would be read as posts."""
+        source, sink = self.posts, self.sink
+        if source.startswith("kafka://"):
+            from tidings.spark.kafka import parse_kafka_url
+
+            parse_kafka_url(source)
+        elif not Path(source).is_dir():
+            raise InputError(f"--posts {source}: no such directory. Create it, then put files of posts into it.")
+        if _is_same_place(sink, source):
+            raise InputError(f"--sink {sink}: same as --posts. Choose another directory or topic.")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """How the index is distributed over matchers, and when that changes."""
+
+    PANEL = "Execution mode"
+
+    plan: PlanOption = ExecutionMode.auto
+    matchers: Annotated[int | None, matchers_option("8")] = None
+    partitioner: PartitionerOption = "salb+"
+    placement: PlacementOption = "rarest"
+    refresh_plan_every: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Interval to learn a new plan.", show_default="never")
+    ] = None
+    refresh_plan_factor: Annotated[
+        float, typer.Option(metavar="X", help="Learn a plan if imbalance × spread grows X times; 0: never.")
+    ] = 1.5
+    rebalance_factor: Annotated[
+        float, typer.Option(metavar="X", help="Move cells if the loads differ X times (spatial plan); 0: never.")
+    ] = 1.5
+
+    @property
+    def refresh_every_s(self) -> float | None:
+        every = self.refresh_plan_every
+        return None if every is None else parse_seconds(every, "--refresh-plan-every")
+
+    def check(self, shed: ShedPolicy) -> None:
+        from tidings.balance.spec import PlanSpec
+
+        for option, factor in (
+            ("--refresh-plan-factor", self.refresh_plan_factor),
+            ("--rebalance-factor", self.rebalance_factor),
+        ):
+            if not (factor == 0 or factor > 1):
+                raise InputError(f"{option} {factor:g}: must be greater than 1, or 0 for never.")
+        spec = PlanSpec.parse(self.partitioner, self.matchers, self.placement)
+        is_replicated, refreshes = self.plan == ExecutionMode.replicated, self.refresh_every_s is not None
+        if spec.is_spatial and shed != ShedPolicy.off:
+            raise InputError(f"--shed {shed} needs a word plan, but {self.partitioner!r} makes a spatial plan.")
+        if is_replicated and shed != ShedPolicy.off:
+            raise InputError(f"--shed {shed} needs the partitioned mode. Remove --plan replicated.")
+        if is_replicated and refreshes:
+            raise InputError("--refresh-plan-every needs the partitioned mode. Remove --plan replicated.")
+        if refreshes and not spec.learns_from_posts:
+            raise InputError(
+                f"--refresh-plan-every: partitioner {self.partitioner!r} does not learn. Choose another --partitioner."
+            )
+
+    def refresh_policy(self) -> RefreshPolicy:
+        from tidings.balance.refresh_policy import RefreshPolicy
+
+        return RefreshPolicy(self.refresh_every_s, self.refresh_plan_factor or None)
+
+    def rebalance_rules(self) -> RebalanceOptions:
+        from tidings.balance.rebalance.options import RebalanceOptions
+
+        return RebalanceOptions(self.rebalance_factor or None, self.refresh_every_s or RebalanceOptions().interval_s)
+
+
+@dataclass(frozen=True, slots=True)
+class OverloadOptions:
+    """What to do when posts arrive faster than they can be matched."""
+
+    PANEL = "Overload"
+
     shed: Annotated[
-        Shed,
+        ShedPolicy,
         typer.Option(
-            help="What to withhold from matchers when more posts come than can be matched in time: nothing; all but "
-            "where most words of a post lead; all but where it is in reach of most subscriptions; any posts at random."
+            metavar="off|consensus|subscription|random",
+            help="Policy that sheds posts if matches are too late.",
         ),
-    ] = Shed.off,
-    latency: Annotated[
-        str, typer.Option(metavar="TIME", help="How late a match may be before anything is shed, as in '5 s'.")
-    ] = "5 s",
-    master: Annotated[str | None, typer.Option(metavar="URL", help="The Spark master; default: this machine.")] = None,
+    ] = ShedPolicy.off
+    max_latency: Annotated[
+        str, typer.Option(metavar="DURATION", help="Latency of matches above which --shed applies.")
+    ] = "5 s"
+
+    @property
+    def max_latency_s(self) -> float:
+        return parse_seconds(self.max_latency, "--max-latency")
+
+    def max_posts_per_batch(self) -> int:
+        if self.shed == ShedPolicy.off:
+            return MAX_POSTS_PER_BATCH
+        return max(1, min(MAX_POSTS_PER_BATCH, round(_POSTS_PER_LATENCY_SECOND * self.max_latency_s)))
+
+
+@dataclass(frozen=True, slots=True)
+class StorageOptions:
+    """Where the stream keeps its state, how long, and what it exposes."""
+
+    PANEL = "State and operation"
+
+    state: StateOption = DEFAULT_STATE
+    work_dir: WorkDirOption = None
+    keep_matches: KeepMatchesOption = 10_000
+    keep_days: KeepDaysOption = 30.0
     metrics_port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Serve the figures for Prometheus on this port of loopback.")
-    ] = None,
-    keep_matches: Annotated[int, typer.Option(min=1, help="The most matches kept a subscription.")] = 10_000,
-    keep_days: Annotated[float, typer.Option(min=0.01, help="How long matches are kept.")] = 30.0,
-    processed: Annotated[Processed, typer.Option(help="What to do with files that were taken.")] = Processed.keep,
-    pin_anew: Annotated[
-        bool, typer.Option("--pin-anew", help="Let a batch whose index version is lost use today's subscriptions.")
-    ] = False,
-    once: Annotated[bool, typer.Option("--once", help="Take what is there, then end.")] = False,
-    correlate: Annotated[
-        bool, typer.Option("--correlate", help="Track which tags move together, beside the matching.", **_TAGS)
-    ] = False,
-    window: Annotated[str, typer.Option(metavar="TIME", help="How much of the past counts.", **_TAGS)] = "1 h",
-    slide: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="How often to report.", show_default="the window", **_TAGS),
-    ] = None,
+        int | None,
+        typer.Option(
+            metavar="PORT", min=0, max=65535, help="Loopback port of Prometheus metrics.", show_default="none"
+        ),
+    ] = None
+    master: MasterOption = None
+    config: ConfigOption = None
+
+    def locate(self) -> StateLocation:
+        return locate_state(self.state, self.work_dir)
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelationOptions:
+    """Whether and over which windows tags are correlated."""
+
+    PANEL = TrackingOptions.PANEL
+
+    correlate: Annotated[bool, typer.Option("--correlate", help="Track correlations of tags.")] = False
+    window: Annotated[str, typer.Option(metavar="DURATION", help="Length of a window.")] = "1 h"
+    slide: SlideOption = None
     lateness: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="How late posts may come to count.", show_default="the slide", **_TAGS),
-    ] = None,
-    partitions: Annotated[int, typer.Option(metavar="K", help="The most calculators tags go to.", **_TAGS)] = 8,
-    partitioners: Annotated[int, typer.Option(metavar="P", help="How many make the partitions.", **_TAGS)] = 5,
-    algorithm: Annotated[str, typer.Option(help="ds+scl, ds, scc, scl or sci.", **_TAGS)] = "ds+scl",
-    sightings: Annotated[
-        int, typer.Option("--sn", metavar="N", help="Sightings before a tag set is given to a calculator.", **_TAGS)
-    ] = 3,
-    checked_every: Annotated[
-        int, typer.Option("--z", metavar="N", help="Notified posts between two looks at the partitions.", **_TAGS)
-    ] = 1000,
-    threshold: Annotated[
-        float, typer.Option(metavar="SHARE", help="By how much they may become worse.", **_TAGS)
-    ] = 0.5,
-    min_support: Annotated[int, typer.Option(metavar="N", help="Posts that must have all of the tags.", **_TAGS)] = 2,
-    posts_a_partition: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Use only as many partitions as the posts need.", show_default="all", **_TAGS),
-    ] = None,
-    track: Annotated[
-        list[str] | None, typer.Option(metavar="WORD", help="Let this word count as a tag; may repeat.", **_TAGS)
-    ] = None,
-    keep_windows: Annotated[int, typer.Option(min=1, help="How many reported windows are kept.", **_TAGS)] = 500,
-) -> None:
-    check_master(master)
-    at = state_at(state, work)
-    _check_source(posts)
-    _check_delivery(deliver, posts)
-    every, latency_s = seconds(trigger, "--trigger"), seconds(latency, "--latency")
-    every_s = None if relearn is None else seconds(relearn, "--relearn")
-    _check_plan(plan, partitioner, matchers, placement, shed, every_s)
-    for option, factor in (("--relearn-factor", relearn_factor), ("--adjust-factor", adjust_factor)):
-        if not (factor == 0 or factor > 1):
-            raise InputError(f"{option} {factor:g}: give more than 1, or 0 for never.")
-    from tidings.balance.rebalance.options import AdjustRules
-    from tidings.balance.refresh_policy import Rules
-    from tidings.correlate.settings import LiveSettings, Settings
-    from tidings.store import Retention
-    from tidings.stream.app import run_stream
-    from tidings.stream.options import StreamRequest  # here: it brings Spark
+        typer.Option(metavar="DURATION", help="Allowed lateness; older posts are dropped.", show_default="the slide"),
+    ] = None
+    partitions: PartitionsOption = 8
+    keep_windows: Annotated[int, typer.Option(metavar="N", min=1, help="Number of reported windows kept.")] = 500
 
-    live = None
-    if correlate:
-        settings = Settings.checked(
-            window,
-            slide,
-            partitions=partitions,
-            partitioners=partitioners,
-            algorithm=algorithm,
-            sightings=sightings,
-            checked_every=checked_every,
-            threshold=threshold,
-            min_support=min_support,
-            posts_a_partition=posts_a_partition,
-        )
-        live = LiveSettings(settings, _lateness_us(lateness, settings), _tracked(track), keep_windows)
-    request = StreamRequest(
-        posts=posts,
-        where=at.where,
-        folder=at.folder,
-        deliver=deliver,
-        trigger=f"{round(every * 1000)} milliseconds",
-        max_posts_per_batch=max_posts_per_batch or _batch(shed, latency_s),
-        master=master,
-        plan=Plan.partitioned.value if shed != Shed.off else plan.value,
-        matchers=matchers,
-        partitioner=partitioner,
-        placement=placement,
-        relearn=Rules(every_s, relearn_factor or None),
-        adjust=AdjustRules(adjust_factor or None, every_s or AdjustRules().every_s),
-        shed=shed.value,
-        latency_s=latency_s,
-        metrics_port=metrics_port,
-        retention=Retention(max_matches_per_subscription=keep_matches, max_age_s=keep_days * 86_400),
-        processed=processed.value,
-        pin_anew=pin_anew,
-        once=once,
+    def live_settings(self, tracking: TrackingOptions) -> StreamCorrelationSettings | None:
+        """Return the settings of the correlation query, or None without --correlate. Raises InputError."""
+        if not self.correlate:
+            return None
+        from tidings.correlate.settings import StreamCorrelationSettings
+
+        settings = tracking.settings(self.window, self.slide, partitions=self.partitions)
+        late_us = settings.slide_us if self.lateness is None else parse_microseconds(self.lateness, "--lateness")
+        return StreamCorrelationSettings(settings, late_us, tracking.tracked_words(), self.keep_windows)
+
+
+@expand_groups
+def run(
+    source: InputOptions,
+    storage: StorageOptions,
+    plan: PlanOptions,
+    overload: OverloadOptions,
+    correlation: CorrelationOptions,
+    tracking: TrackingOptions,
+) -> None:
+    check_master(storage.master)
+    location = storage.locate()
+    source.check()
+    trigger_s, max_latency_s = parse_seconds(source.trigger, "--trigger"), overload.max_latency_s
+    plan.check(overload.shed)
+    live = correlation.live_settings(tracking)
+    from tidings.store import Retention  # imported late: it loads the database drivers, and the next two load Spark
+    from tidings.stream.app import run_stream
+    from tidings.stream.options import StreamOptions
+
+    is_shedding = overload.shed != ShedPolicy.off
+    options = StreamOptions(
+        posts=source.posts,
+        store_url=location.store,
+        work_dir=location.work_dir,
+        sink=source.sink,
+        trigger=f"{round(trigger_s * 1000)} milliseconds",
+        max_posts_per_batch=source.max_posts_per_batch or overload.max_posts_per_batch(),
+        master=storage.master,
+        execution_mode=ExecutionMode.partitioned.value if is_shedding else plan.plan.value,
+        matchers=plan.matchers,
+        partitioner=plan.partitioner,
+        placement=plan.placement,
+        refresh_policy=plan.refresh_policy(),
+        rebalance=plan.rebalance_rules(),
+        shed=overload.shed.value,
+        max_latency_s=max_latency_s,
+        metrics_port=storage.metrics_port,
+        retention=Retention(max_matches_per_subscription=storage.keep_matches, max_age_s=storage.keep_days * 86_400),
+        clean_source=source.clean_source.value,
+        repin_lost_versions=source.repin_lost_versions,
+        once=source.once,
         correlate=live,
     )
-    run_stream(request, screen().print)
+    run_stream(options)
 
 
-def _lateness_us(lateness: str | None, settings: Settings) -> int:
-    from tidings.correlate.settings import microseconds
-
-    return settings.slide_us if lateness is None else microseconds(lateness, "The lateness")
-
-
-def _tracked(words: list[str] | None) -> tuple[str, ...]:
-    from tidings.correlate.tag_parser import TagNumbers
-
-    TagNumbers(words or ())  # refuses what cannot be tracked
-    return tuple(words or ())
-
-
-def _batch(shed: Shed, latency_s: float) -> int:
-    return MAX_POSTS_A_BATCH if shed == Shed.off else max(1, min(MAX_POSTS_A_BATCH, round(_BATCH_A_SECOND * latency_s)))
-
-
-def _check_plan(
-    plan: Plan, partitioner: str, matchers: int | None, placement: str, shed: Shed, every_s: float | None
-) -> None:
-    from tidings.balance.spec import WantedPlan
-
-    wanted = WantedPlan.checked(partitioner, matchers, placement)
-    if wanted.by_space and shed != Shed.off:
-        raise InputError(f"--shed withholds posts by words, and {partitioner!r} is a plan of places; leave one out.")
-    if plan == Plan.replicated and shed != Shed.off:
-        raise InputError(
-            "--shed withholds posts from matchers, and the replicated plan has none; leave --plan out, or make it "
-            "partitioned."
-        )
-    if every_s is not None and plan == Plan.replicated:
-        raise InputError("--relearn is for the partitioned plan; leave --plan out, or make it partitioned.")
-    if every_s is not None and not wanted.learns:
-        raise InputError(f"--relearn: there is nothing to learn for {partitioner!r}; choose another --partitioner.")
-
-
-def _check_source(posts: str) -> None:
-    if posts.startswith("kafka://"):
+def _is_same_place(sink: str, source: str) -> bool:
+    """Return whether matches would arrive as posts again. Raises InputError if the sink is invalid."""
+    if sink == "store":
+        return False
+    if sink.startswith("kafka://"):
         from tidings.spark.kafka import parse_kafka_url
 
-        parse_kafka_url(posts)
-    elif not Path(posts).is_dir():
-        raise InputError(f"--posts {posts}: there is no such directory; make it, then put files of posts into it.")
-
-
-def _check_delivery(deliver: str, posts: str) -> None:
-    """Nor may matches go where posts come from: each of them would be matched again, and again."""
-    if deliver.startswith("kafka://"):
-        from tidings.spark.kafka import parse_kafka_url
-
-        out = parse_kafka_url(deliver)
-        back = posts.startswith("kafka://") and out.is_same(parse_kafka_url(posts))
-    elif "://" in deliver:
-        raise InputError(f"--deliver {deliver}: matches go to the store, to a directory, or to kafka://SERVERS/TOPIC.")
-    elif deliver != "store" and Path(deliver).is_file():
-        raise InputError(f"--deliver {deliver}: this is a file; give a directory.")
-    else:
-        back = deliver != "store" and Path(deliver).resolve().is_relative_to(Path(posts).resolve())
-    if back:
-        raise InputError(f"--deliver {deliver}: posts are taken from there; let matches go elsewhere.")
+        topic = parse_kafka_url(sink)
+        return source.startswith("kafka://") and topic.is_same_topic(parse_kafka_url(source))
+    if "://" in sink:
+        raise InputError(f"--sink {sink}: not supported. Give store, a directory or kafka://SERVERS/TOPIC.")
+    if Path(sink).is_file():
+        raise InputError(f"--sink {sink}: a file, not a directory. Give a directory.")
+    return Path(sink).resolve().is_relative_to(Path(source).resolve())

@@ -1,4 +1,4 @@
-"""`tidings serve`: the API, the page and the feeds, with the stream and the crawler kept running beside them."""
+"""`tidings serve`: the API, the page and the feeds; it also runs the stream, the crawler and the webhook sender."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import resource
 import signal
 import sys
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
@@ -16,127 +17,147 @@ import typer
 from rich.text import Text
 
 from tidings.cli.console import printable, screen
+from tidings.cli.crawl import INBOX, InboxOption
 from tidings.cli.options.allow import AllowOption
-from tidings.cli.options.state import DEFAULT_STATE, State, StateOption, WorkOption, state_at
-from tidings.cli.output import say
+from tidings.cli.options.common import KeepDaysOption, KeepMatchesOption
+from tidings.cli.options.config import ConfigOption
+from tidings.cli.options.groups import expand_groups
+from tidings.cli.options.state import DEFAULT_STATE, StateLocation, StateOption, WorkDirOption, locate_state
 from tidings.errors import InputError
 
 if TYPE_CHECKING:
     from socket import socket
 
-    from tidings.net.allowlist import Allowed
+    from tidings.net.allowlist import AllowedNetworks
     from tidings.web.context import Service
     from tidings.web.supervise import Child
 
-HELP = """Serve everything at one address: a page to type queries and see matches live, the API, and a feed for every
-subscription that any reader can poll. The stream, the crawler and the sender of webhooks run beside it and are started
-again when they end.
+HELP = """Serve a page with live matches, the API, and a feed for every subscription, at one address.
 
-The first start makes an owner called [bold]me[/] and prints its token, once. `tidings owner add NAME` makes others.
-Ctrl-C ends all of it; the next start goes on from there."""
+The stream, the crawler and the sender of webhooks run as child processes and are restarted when they exit. They read
+the sections [bold]run[/] and [bold]crawl[/] of --config; what serve itself sets wins.
+
+The first start creates the owner [bold]me[/] and prints its token, once. `tidings owners add NAME` creates others.
+Ctrl-C stops everything; the next start continues there."""
 EXAMPLES = """[bold]Examples[/]
 
 tidings serve --state news
 
+tidings serve --config tidings.toml
+
 tidings serve --state news --bind 0.0.0.0:8080 --public-url https://tidings.example.org
 
-tidings feeds add https://example.org/news.rss --state news [dim]# while it runs, or before[/]"""
+tidings feeds add https://example.org/news.rss --state news [dim]# before or while it runs[/]"""
+LOG = logging.getLogger("tidings.cli")
 _FIRST_OWNER = "me"
-_OPEN_FILES = 8_192
+_MAX_OPEN_FILES = 8_192
 
 
+@dataclass(frozen=True, slots=True)
+class ChildOptions:
+    """Which child processes run."""
+
+    PANEL = "Child processes"
+
+    stream: Annotated[bool, typer.Option(help="Run the stream; not if `tidings run` runs elsewhere.")] = True
+    crawl: Annotated[bool, typer.Option(help="Run the crawler.")] = True
+    webhooks: Annotated[bool, typer.Option(help="Send webhooks.")] = True
+    allow: AllowOption = None
+    keep_matches: KeepMatchesOption = 10_000
+    keep_days: KeepDaysOption = 30.0
+
+    def commands(self, inbox: Path, passes_inbox: bool, config: Path | None) -> dict[str, tuple[str, ...]]:
+        """Return the command lines of the child processes by name."""
+        file = () if config is None else ("--config", str(config))
+        retention = ("--keep-matches", str(self.keep_matches), "--keep-days", str(self.keep_days))
+        networks = tuple(word for network in self.allow or () for word in ("--allow", network))
+        box = ("--inbox", str(inbox)) if passes_inbox else ()
+        commands = {
+            "stream": ("run", "--posts", str(inbox), "--clean-source", "delete", *retention, *file),
+            "crawler": ("crawl", *box, *networks, *file),
+            "webhooks": ("webhooks", *networks),
+        }
+        enabled = {"stream": self.stream, "crawler": self.crawl, "webhooks": self.webhooks}
+        return {name: command for name, command in commands.items() if enabled[name]}
+
+
+@expand_groups
 def serve(
+    children: ChildOptions,
     state: StateOption = DEFAULT_STATE,
-    work: WorkOption = None,
-    bind: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen.")] = "127.0.0.1:8080",
+    work_dir: WorkDirOption = None,
+    bind: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address to listen on.")] = "127.0.0.1:8080",
     public_url: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="The address others know it by.", show_default="where it listens"),
+        str | None, typer.Option(metavar="URL", help="Public URL of the service.", show_default="the address of --bind")
     ] = None,
-    inbox: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Where posts wait for the stream.", show_default="inbox in the state"),
-    ] = None,
-    stream: Annotated[bool, typer.Option(help="Run the stream too; not needed where `tidings run` runs.")] = True,
-    crawl: Annotated[bool, typer.Option(help="Run the crawler too.")] = True,
-    hooks: Annotated[bool, typer.Option(help="Send webhooks too.")] = True,
-    allow: AllowOption = None,
-    keep_matches: Annotated[int, typer.Option(min=1, help="The most matches kept a subscription.")] = 10_000,
-    keep_days: Annotated[float, typer.Option(min=0.01, help="How long matches are kept.")] = 30.0,
+    inbox: InboxOption = None,
+    config: ConfigOption = None,
 ) -> None:
-    """Open, listen, run until told to end."""
-    from tidings.net.allowlist import Allowed
+    from tidings.net.allowlist import AllowedNetworks
 
-    place, reached = state_at(state, work), Allowed.parse(allow or [])
-    host, port = _address(bind)
-    box = inbox or place.folder / "inbox"
-    _make(box)
+    location, allowed = locate_state(state, work_dir), AllowedNetworks.parse(children.allow or [])
+    host, port = _parse_address(bind)
+    inbox_dir = inbox or location.work_dir / INBOX
+    _create_inbox(inbox_dir)
     from tidings.web.server import bound
 
     with ExitStack() as stack:
         listener = stack.enter_context(bound(host, port))
-        address = _public(public_url) or _told_address(host, listener)
-        service = _opened(stack, place, box, address, reached)
-        _greet(service, address)
-        kept = ("--keep-matches", str(keep_matches), "--keep-days", str(keep_days))
-        networks = tuple(word for network in allow or () for word in ("--allow", network))
-        posts = ("--inbox", str(box)) if inbox is not None or place.is_database else ()
-        commands = {
-            "stream": ("run", "--posts", str(box), "--processed", "delete", *kept) if stream else (),
-            "crawler": ("crawl", *posts, *networks) if crawl else (),
-            "webhooks": ("hooks", *networks) if hooks else (),
-        }
-        children = [_child(name, command, place) for name, command in commands.items() if command]
-        _logged()
-        _run(service, listener, children)
+        url = _check_public_url(public_url) or _local_url(host, listener)
+        service = _open_service(stack, location, inbox_dir, url, allowed)
+        _print_greeting(service, url)
+        commands = children.commands(inbox_dir, inbox is not None or location.is_database, config)
+        _run(service, listener, [_child(name, command, location) for name, command in commands.items()])
 
 
-def _address(bind: str) -> tuple[str, int]:
+def _parse_address(bind: str) -> tuple[str, int]:
     host, _, port = bind.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise InputError(f"--bind {bind}: give HOST:PORT, as in 127.0.0.1:8080.")
+        raise InputError(f"--bind {bind}: not an address. Give HOST:PORT, such as 127.0.0.1:8080.")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def _public(url: str | None) -> str | None:
+def _check_public_url(url: str | None) -> str | None:
     if url is None:
         return None
     try:
         parts = urlsplit(url)
         is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:  # brackets without an address in them, a port that is no number
+    except ValueError:  # brackets without an address, or a port that is not a number
         is_address = False
     if not is_address or parts.query or parts.fragment:
-        raise InputError(f"--public-url {url}: give an address as in https://tidings.example.org.")
+        raise InputError(f"--public-url {url}: not a URL. Give one such as https://tidings.example.org.")
     return url.rstrip("/")
 
 
-def _told_address(host: str, listener: socket) -> str:
+def _local_url(host: str, listener: socket) -> str:
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"http://{shown}:{listener.getsockname()[1]}"
 
 
-def _make(inbox: Path) -> None:
+def _create_inbox(inbox: Path) -> None:
     try:
         inbox.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{inbox}: this cannot be the inbox: {error.strerror or error}.") from error
+        raise InputError(f"{inbox}: the inbox cannot be created ({error.strerror or error}).") from error
 
 
-def _opened(stack: ExitStack, place: State, inbox: Path, address: str, reached: Allowed) -> Service:
+def _open_service(
+    stack: ExitStack, location: StateLocation, inbox: Path, address: str, allowed: AllowedNetworks
+) -> Service:
     from tidings.web.context import Service
     from tidings.web.inbox_sampler import gathered
     from tidings.web.notifier import Pulse
     from tidings.web.volume_estimate import History
 
-    writing, reading = stack.enter_context(place.make()), stack.enter_context(place.make())
-    history = History(place.folder / "history")
+    writing, reading = stack.enter_context(location.open_or_create()), stack.enter_context(location.open_or_create())
+    history = History(location.work_dir / "history")
     stack.enter_context(gathered(inbox, history))
-    return Service(reading, writing, inbox, history, Pulse(reading.last_number), address, allow=reached)
+    return Service(reading, writing, inbox, history, Pulse(reading.matches.last_number), address, allow=allowed)
 
 
-def _greet(service: Service, address: str) -> None:
-    """Where it is; and the first time the token, which is told nowhere else."""
+def _print_greeting(service: Service, address: str) -> None:
+    """Print the URL, and on the first start the token, which is printed nowhere else."""
     token = service.writing.accounts.add_first(_FIRST_OWNER)
     out = screen()
     if token is not None:
@@ -147,22 +168,13 @@ def _greet(service: Service, address: str) -> None:
     sys.stdout.flush()
 
 
-def _child(name: str, command: tuple[str, ...], place: State) -> Child:
+def _child(name: str, command: tuple[str, ...], location: StateLocation) -> Child:
     from tidings.web.supervise import Child
 
-    environment = {"TIDINGS_STATE": place.where}
-    if place.is_database:
-        environment["TIDINGS_WORK"] = str(place.folder)
+    environment = {"TIDINGS_STATE": location.store}
+    if location.is_database:
+        environment["TIDINGS_WORK"] = str(location.work_dir)
     return Child(name, (sys.executable, "-m", "tidings.cli.main", *command), environment)
-
-
-def _logged() -> None:
-    """What the web room logs goes to standard error, a line each."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("tidings: web: %(message)s"))
-    logger = logging.getLogger("tidings.web")
-    logger.addHandler(handler)
-    logger.propagate = False
 
 
 def _run(service: Service, listener: socket, children: list[Child]) -> None:
@@ -170,18 +182,18 @@ def _run(service: Service, listener: socket, children: list[Child]) -> None:
 
     _allow_many_connections()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_until_told(service, listener, children))
+        runner.run(_serve_until_stopped(service, listener, children))
 
 
 def _allow_many_connections() -> None:
-    """As many open files as the system lets us have: every reader that listens is one."""
+    """Raise the limit of open files: every live reader needs one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    limit = _MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(_MAX_OPEN_FILES, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, limit), hard))
 
 
-async def _until_told(service: Service, listener: socket, children: list[Child]) -> None:
-    """Answer requests and keep the children going until SIGINT or SIGTERM, also while the store is away."""
+async def _serve_until_stopped(service: Service, listener: socket, children: list[Child]) -> None:
+    """Answer requests and supervise the children until SIGINT or SIGTERM, even if the store is not reachable."""
     from tidings.web.server import answering
     from tidings.web.supervise import keep_going
 
@@ -190,7 +202,7 @@ async def _until_told(service: Service, listener: socket, children: list[Child])
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with asyncio.TaskGroup() as group:
         for child in children:
-            group.create_task(keep_going(child, stop, lambda line: say(printable(line))))
+            group.create_task(keep_going(child, stop, lambda line: LOG.info(printable(line))))
         async with answering(service, listener):
             await stop.wait()
-            say("ending")
+            LOG.info("stopping")

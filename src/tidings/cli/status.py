@@ -1,4 +1,4 @@
-"""`tidings status`: how the stream of a state is doing, from outside, whether it runs or not."""
+"""`tidings status`: show the state of a stream, whether it runs or not."""
 
 from __future__ import annotations
 
@@ -6,33 +6,32 @@ import shutil
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from tidings.cli import status_webhooks
 from tidings.cli.console import screen
-from tidings.cli.options.state import DEFAULT_STATE, State, StateOption, WorkOption, state_at
-from tidings.cli.output import closable, emit, one_line, safe_json
-from tidings.cli.status_correlations import correlating
-from tidings.cli.status_plan import adjusting, planned, shedding
-from tidings.cli.status_webhooks import Hooks
+from tidings.cli.options.common import JsonOption
+from tidings.cli.options.state import DEFAULT_STATE, StateLocation, StateOption, WorkDirOption, locate_state
+from tidings.cli.output import ignore_closed_pipe, print_rich, safe_json, to_line
+from tidings.cli.status_correlations import correlation_rows
+from tidings.cli.status_plan import format_plan, rebalance_rows, shed_rows
+from tidings.cli.status_webhooks import WebhookStatus
 from tidings.matching.load import MatcherLoad, imbalance
-from tidings.stream.metrics.correlations import FOLDER, CorrelationFigures, load_correlations
+from tidings.stream.metrics.correlations import FOLDER, CorrelationMetrics, load_correlation_metrics
 from tidings.stream.metrics.health import Condition, Health, bookkeeping_share, health
-from tidings.stream.metrics.snapshot import StreamFigures, load_figures
+from tidings.stream.metrics.snapshot import StreamSnapshot, load_snapshot
 
 if TYPE_CHECKING:
     from tidings.store import ShedCounts
-    from tidings.store.rows import Batch, Rejected, Sizes
+    from tidings.store.rows import BatchRecord, RejectedRow, StoreSizes
 
-HELP = """Show how the stream is doing: whether it runs, rates, lag, batches, index, matchers, webhooks, rejected rows,
-disk use.
+HELP = """Show a stream: health, rates, backlog, batches, index, matchers, webhooks, rejected rows and disk use.
 
-It looks from outside and disturbs nothing, so it can be asked at any time and as often as you like."""
+It only reads the store and the metrics of the stream, so it can be called at any time."""
 EXAMPLES = """[bold]Examples[/]
 
 tidings status
@@ -40,204 +39,205 @@ tidings status
 tidings status --json | jq .condition
 
 watch tidings status --state /srv/tidings"""
-_BATCHES, _REJECTED = 5, 5
+_MAX_BATCHES, _MAX_REJECTED = 5, 5
 _STYLES = {Condition.running: "bold green", Condition.failed: "bold red", Condition.gone: "bold red"}
 _REASON_CELLS, _EXCERPT_CELLS = 80, 60
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
-    """All that is known of a stream at one moment."""
+class StreamStatus:
+    """A stream, its store and its webhooks at one moment."""
 
-    place: State
+    location: StateLocation
     health: Health
-    figures: StreamFigures | None
-    batches: list[Batch]
-    sizes: Sizes
-    rejected: list[Rejected]
+    metrics: StreamSnapshot | None
+    batches: list[BatchRecord]
+    sizes: StoreSizes
+    rejected: list[RejectedRow]
     disk_bytes: dict[str, int]
     free_bytes: int | None
     shed: ShedCounts
-    hooks: Hooks
-    correlations: CorrelationFigures | None
+    webhooks: WebhookStatus
+    correlations: CorrelationMetrics | None
 
 
 def status(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: JsonOption = False,
     state: StateOption = DEFAULT_STATE,
-    work: WorkOption = None,
+    work_dir: WorkDirOption = None,
 ) -> None:
-    """Look and print."""
-    told = look(state_at(state, work))
-    with closable():
+    current = read_status(locate_state(state, work_dir))
+    with ignore_closed_pipe():
         if as_json:
-            print(safe_json(as_dict(told)))
+            print(safe_json(to_dict(current)))
         else:
-            emit(screen(), as_table(told), soft_wrap=False)
+            print_rich(screen(), to_table(current), soft_wrap=False)
 
 
-def look(place: State) -> Status:
-    """Everything from the store and the figures beside it."""
-    with place.open() as store:
-        figures = load_figures(place.folder)
-        stream = figures.stream or None if figures is not None else None  # it has no name before its first batch
+def read_status(location: StateLocation) -> StreamStatus:
+    """Read the status from the store and from the metrics in the work directory."""
+    with location.open_existing() as store:
+        metrics = load_snapshot(location.work_dir)
+        stream = metrics.stream or None if metrics is not None else None  # a stream has no name before its first batch
         sizes = store.sizes()
-        disk = {**(figures.disk_bytes if figures is not None else {}), "store": sizes.bytes}
-        return Status(
-            place,
-            health(figures, time.time()),
-            figures,
-            store.ledger(stream, _BATCHES),
+        disk = {**(metrics.disk_bytes if metrics is not None else {}), "store": sizes.bytes}
+        return StreamStatus(
+            location,
+            health(metrics, time.time()),
+            metrics,
+            store.batches.recent(stream, _MAX_BATCHES),
             sizes,
-            store.rejected(_REJECTED),
+            store.batches.rejected(_MAX_REJECTED),
             disk,
-            shutil.disk_usage(place.folder).free if place.folder.is_dir() else None,
-            store.withheld(),
-            status_webhooks.look(store),
-            load_correlations(place.folder / FOLDER),
+            shutil.disk_usage(location.work_dir).free if location.work_dir.is_dir() else None,
+            store.shed_totals.read(),
+            status_webhooks.read_webhooks(store),
+            load_correlation_metrics(location.work_dir / FOLDER),
         )
 
 
-def as_dict(told: Status) -> dict[str, Any]:
-    """As plain values; the keys are a promise."""
-    figures = told.figures
+def to_dict(status: StreamStatus) -> dict[str, Any]:
+    """Return plain values. The keys are part of the interface."""
+    metrics = status.metrics
     return {
-        "condition": told.health.condition.value,
-        "sentence": told.health.sentence,
-        "state": told.place.shown,
-        "work": str(told.place.folder),
-        "figures": None if figures is None else asdict(figures),
-        "bookkeeping_share": None if figures is None else bookkeeping_share(figures.durations_ms),
-        "batches": [asdict(batch) for batch in told.batches],
-        "stored": asdict(told.sizes),
-        "rejected": [one._asdict() for one in told.rejected],
-        "withheld": {
-            "posts": sum(told.shed.matchers.values()),
-            "matchers": {str(matcher): count for matcher, count in sorted(told.shed.matchers.items())},
-            "owners": dict(told.shed.owners),
+        "condition": status.health.condition.value,
+        "sentence": status.health.sentence,
+        "state": status.location.display_name,
+        "work_dir": str(status.location.work_dir),
+        "metrics": None if metrics is None else asdict(metrics),
+        "bookkeeping_share": None if metrics is None else bookkeeping_share(metrics.durations_ms),
+        "batches": [asdict(batch) for batch in status.batches],
+        "stored": asdict(status.sizes),
+        "rejected": [row._asdict() for row in status.rejected],
+        "shed": {
+            "posts": sum(status.shed.matchers.values()),
+            "matchers": {str(matcher): count for matcher, count in sorted(status.shed.matchers.items())},
+            "owners": dict(status.shed.owners),
         },
-        "webhooks": status_webhooks.as_dict(told.hooks),
-        "correlations": None if told.correlations is None else asdict(told.correlations),
-        "disk_bytes": told.disk_bytes,
-        "disk_free_bytes": told.free_bytes,
+        "webhooks": status_webhooks.to_dict(status.webhooks),
+        "correlations": None if status.correlations is None else asdict(status.correlations),
+        "disk_bytes": status.disk_bytes,
+        "disk_free_bytes": status.free_bytes,
     }
 
 
-def as_table(told: Status) -> RenderableType:
-    """For a screen: the stream, what is stored, and tables of batches, matchers, rejected rows."""
+def to_table(status: StreamStatus) -> RenderableType:
+    """Return the status for a screen: stream, store, tables of batches, matchers, webhooks, rejected rows."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
-    for name, value in [*_stream(told), *_stored(told)]:
+    for name, value in [*_stream_rows(status), *_store_rows(status)]:
         grid.add_row(name, value if isinstance(value, Text) else Text(value))
-    troubled = _table("webhooks in trouble", status_webhooks.TROUBLED, status_webhooks.rows(told.hooks), justify="left")
-    tables = [_batches(told.batches), _matchers(told.figures), troubled, _rejected(told.rejected)]
+    failing = _table(
+        "failing webhooks", status_webhooks.COLUMNS, status_webhooks.failing_rows(status.webhooks), justify="left"
+    )
+    tables = [_batches(status.batches), _matchers(status.metrics), failing, _rejected(status.rejected)]
     return Group(grid, *(table for table in tables if table is not None))
 
 
-def _stream(told: Status) -> Iterable[tuple[str, Text | str]]:
-    """What the figures say, and whether they still hold."""
-    yield "stream", Text(one_line(told.health.sentence, 500), _STYLES.get(told.health.condition, "yellow"))
-    figures = told.figures
-    if figures is None:
-        yield "", f"begin with: tidings run --posts SOURCE{told.place.option}"
+def _stream_rows(status: StreamStatus) -> Iterable[tuple[str, Text | str]]:
+    """Yield the rows about the stream, from its latest metrics."""
+    yield "stream", Text(to_line(status.health.sentence, 500), _STYLES.get(status.health.condition, "yellow"))
+    metrics = status.metrics
+    if metrics is None:
+        yield "", f"start it with: tidings run --posts SOURCE{status.location.option}"
         return
-    yield "source", one_line(figures.source, 500)
-    yield "since start", f"{figures.posts:,} posts, {figures.matches:,} matches, {figures.rejected:,} rejected rows"
-    yield "rates", f"{figures.posts_per_second:,.0f} posts/s worked off, {figures.arriving_per_second:,.0f} arriving"
-    yield "waiting", _waiting(figures)
-    yield "last batch", _last_batch(figures)
-    index = f"version {figures.index_version}, segments {figures.segments:,}, subscriptions {figures.subscriptions:,}"
+    yield "source", to_line(metrics.source, 500)
+    yield "since start", f"{metrics.posts:,} posts, {metrics.matches:,} matches, {metrics.rejected:,} rejected rows"
+    yield "rates", f"{metrics.posts_per_second:,.0f} posts/s processed, {metrics.arriving_per_second:,.0f} arriving"
+    yield "backlog", _format_backlog(metrics)
+    yield "last batch", _format_last_batch(metrics)
+    index = f"version {metrics.index_version}, segments {metrics.segments:,}, subscriptions {metrics.subscriptions:,}"
     yield "index", index
-    yield "plan", planned(figures)
-    yield from adjusting(figures)
-    yield from shedding(figures, told.shed)
-    yield from correlating(told.correlations)
+    yield "plan", format_plan(metrics)
+    yield from rebalance_rows(metrics)
+    yield from shed_rows(metrics, status.shed)
+    yield from correlation_rows(status.correlations)
 
 
-def _waiting(figures: StreamFigures) -> str:
-    counts = ((figures.waiting_posts, "posts"), (figures.waiting_files, "files"))
+def _format_backlog(metrics: StreamSnapshot) -> str:
+    counts = ((metrics.pending_posts, "posts"), (metrics.pending_files, "files"))
     known = [f"{count:,} {what}" for count, what in counts if count is not None]
-    return " in ".join(known) or "the source cannot tell"
+    return " in ".join(known) or "unknown"
 
 
-def _last_batch(figures: StreamFigures) -> str:
-    if figures.batch < 0:
+def _format_last_batch(metrics: StreamSnapshot) -> str:
+    if metrics.batch < 0:
         return "none yet"
-    parts = sorted(figures.durations_ms.items(), key=lambda part: -part[1])
+    parts = sorted(metrics.durations_ms.items(), key=lambda part: -part[1])
     spent = ", ".join(f"{name} {taken:,} ms" for name, taken in parts if taken and name != "triggerExecution")
-    share = bookkeeping_share(figures.durations_ms)
-    own = "" if share is None else f", {share:.0%} of it Spark's own bookkeeping"
-    return f"number {figures.batch}, {figures.batch_seconds:.2f} s{own}" + (f" ({spent})" if spent else "")
+    share = bookkeeping_share(metrics.durations_ms)
+    own = "" if share is None else f", {share:.0%} of it overhead of Spark"
+    return f"number {metrics.batch}, {metrics.batch_seconds:.2f} s{own}" + (f" ({spent})" if spent else "")
 
 
-def _stored(told: Status) -> Iterable[tuple[str, Text | str]]:
-    sizes = told.sizes
-    yield "state", told.place.shown
+def _store_rows(status: StreamStatus) -> Iterable[tuple[str, Text | str]]:
+    sizes = status.sizes
+    yield "state", status.location.display_name
     yield "stored", f"{sizes.subscriptions:,} subscriptions, {sizes.matches:,} matches of {sizes.posts:,} posts"
     if sizes.rejected:
         yield "", Text(f"{sizes.rejected:,} rejected rows", "yellow")
-    yield from status_webhooks.lines(told.hooks)
-    used = ", ".join(f"{what} {_size(size)}" for what, size in told.disk_bytes.items())
-    yield "disk", used + ("" if told.free_bytes is None else f"; {_size(told.free_bytes)} free")
+    yield from status_webhooks.summary_rows(status.webhooks)
+    used = ", ".join(f"{what} {_format_bytes(size)}" for what, size in status.disk_bytes.items())
+    yield "disk", used + ("" if status.free_bytes is None else f"; {_format_bytes(status.free_bytes)} free")
 
 
-def _batches(batches: list[Batch]) -> Table | None:
+def _batches(batches: list[BatchRecord]) -> Table | None:
     rows = []
     for batch in batches:
-        taken = "not done" if batch.finished_at is None else f"{batch.finished_at - batch.started_at:.2f} s"
+        taken = "not finished" if batch.finished_at is None else f"{batch.finished_at - batch.started_at:.2f} s"
         counts = (batch.batch, batch.posts, batch.matches, batch.rejected, batch.index_version)
         rows.append((*(f"{count:,}" for count in counts), taken))
     return _table("last batches", ("batch", "posts", "matches", "rejected", "index version", "time"), rows)
 
 
-def _matchers(figures: StreamFigures | None) -> Table | None:
-    """The load of each since the start, and what share of the last batch's it took."""
-    if figures is None:
+def _matchers(metrics: StreamSnapshot | None) -> Table | None:
+    """Return the load of each matcher since the start, and its share of the last batch."""
+    if metrics is None:
         return None
-    last = {load.matcher: load for load in figures.batch_matchers}
-    whole = sum(load.seconds for load in figures.batch_matchers) or 1.0
+    last = {load.matcher: load for load in metrics.batch_matchers}
+    whole = sum(load.seconds for load in metrics.batch_matchers) or 1.0
     rows = [
         (
-            "all workers" if figures.plan == "replicated" else f"{load.matcher}",
+            "all workers" if metrics.execution_mode == "replicated" else f"{load.matcher}",
             f"{load.posts:,}",
             f"{load.matches:,}",
-            *((f"{load.withheld:,}",) if figures.shed != "off" else ()),
-            _time(load.seconds),
-            *_last_share(last.get(load.matcher), whole),
+            *((f"{load.shed:,}",) if metrics.shed != "off" else ()),
+            _format_seconds(load.seconds),
+            *_format_last_share(last.get(load.matcher), whole),
         )
-        for load in figures.matchers
+        for load in metrics.matchers
     ]
-    spared = ("withheld",) if figures.shed != "off" else ()
-    names = ("matcher", "posts", "matches", *spared, "processor", "last batch: posts", "processor", "share")
-    return _table(_matchers_title(figures), names, rows)
+    shed = ("shed",) if metrics.shed != "off" else ()
+    names = ("matcher", "posts", "matches", *shed, "CPU", "last batch: posts", "CPU", "share")
+    return _table(_matchers_title(metrics), names, rows)
 
 
-def _matchers_title(figures: StreamFigures) -> str:
-    if figures.plan == "replicated":
-        return "matchers: every worker holds the whole index"
-    ratio = imbalance(figures.batch_matchers)
-    return "matchers" + ("" if ratio is None else f": in the last batch the busiest took {ratio:.2f} times the mean")
+def _matchers_title(metrics: StreamSnapshot) -> str:
+    if metrics.execution_mode == "replicated":
+        return "matchers: the index is replicated"
+    ratio = imbalance(metrics.batch_matchers)
+    return "matchers" + ("" if ratio is None else f": load of the busiest in the last batch {ratio:.2f} × the mean")
 
 
-def _last_share(load: MatcherLoad | None, whole: float) -> tuple[str, str, str]:
+def _format_last_share(load: MatcherLoad | None, whole: float) -> tuple[str, str, str]:
     if load is None:
         return "-", "-", "-"
-    return f"{load.posts:,}", _time(load.seconds), f"{load.seconds / whole:.0%}"
+    return f"{load.posts:,}", _format_seconds(load.seconds), f"{load.seconds / whole:.0%}"
 
 
-def _time(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     return f"{seconds:,.1f} s" if seconds >= 1 else f"{seconds * 1000:,.0f} ms"
 
 
-def _rejected(rejected: list[Rejected]) -> Table | None:
+def _rejected(rejected: list[RejectedRow]) -> Table | None:
     rows = []
-    for one in rejected:
-        source = one_line(one.source or "-", _EXCERPT_CELLS) + (
-            "" if one.source_row is None else f", row {one.source_row}"
+    for row in rejected:
+        source = to_line(row.source or "-", _EXCERPT_CELLS) + (
+            "" if row.source_row is None else f", row {row.source_row}"
         )
-        rows.append((source, one_line(one.reason, _REASON_CELLS), one_line(one.excerpt or "", _EXCERPT_CELLS)))
-    return _table("rejected last", ("from", "reason", "beginning"), rows, justify="left")
+        rows.append((source, to_line(row.reason, _REASON_CELLS), to_line(row.excerpt or "", _EXCERPT_CELLS)))
+    return _table("last rejected rows", ("source", "reason", "excerpt"), rows, justify="left")
 
 
 def _table(title: str, names: tuple[str, ...], rows: Sequence[tuple[str, ...]], justify: str = "right") -> Table | None:
@@ -251,7 +251,7 @@ def _table(title: str, names: tuple[str, ...], rows: Sequence[tuple[str, ...]], 
     return table
 
 
-def _size(size: float) -> str:
+def _format_bytes(size: float) -> str:
     for unit in ("bytes", "KB", "MB", "GB"):
         if size < 1000:
             return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"

@@ -1,4 +1,4 @@
-"""What `tidings status` says of the plan, of how its load was adjusted, and of what is shed."""
+"""The rows of `tidings status` about the plan, rebalancing and load shedding."""
 
 from __future__ import annotations
 
@@ -7,59 +7,59 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from tidings.cli.output import one_line
-from tidings.stream.metrics.snapshot import StreamFigures
+from tidings.cli.output import to_line
+from tidings.stream.metrics.snapshot import StreamSnapshot
 
 if TYPE_CHECKING:
     from tidings.store import ShedCounts
 
-_OWNERS = 5
+_MAX_OWNERS = 5
 
 
-def planned(figures: StreamFigures) -> str:
-    """The plan, and whether it is as good as it was."""
-    if not figures.partitioner:
-        return f"{figures.plan}, version {figures.plan_version}"
-    how = f"{figures.plan}, version {figures.plan_version}, {figures.shared_out} by {figures.partitioner}"
-    value = "" if figures.plan_value is None else f", imbalance × spread {figures.plan_value:.2f}"
-    first = "" if figures.plan_value_at_first is None else f" ({figures.plan_value_at_first:.2f} when it was new)"
-    return how + value + first + (", a new one is being learned" if figures.learning else "")
+def format_plan(metrics: StreamSnapshot) -> str:
+    """Format the plan, its quality now and when it was learned."""
+    if not metrics.partitioner:
+        return f"{metrics.execution_mode}, version {metrics.plan_version}"
+    how = f"{metrics.execution_mode}, version {metrics.plan_version}, {metrics.partitioned_by} by {metrics.partitioner}"
+    value = "" if metrics.plan_value is None else f", imbalance × spread {metrics.plan_value:.2f}"
+    first = "" if metrics.plan_value_when_learned is None else f" ({metrics.plan_value_when_learned:.2f} when learned)"
+    return how + value + first + (", learning a new one" if metrics.is_building_plan else "")
 
 
-def adjusting(figures: StreamFigures) -> Iterable[tuple[str, Text | str]]:
-    """What was moved from one matcher to another, and why; nothing where nothing was."""
-    if figures.adjustments:
-        moved = f"{figures.adjusted_bytes:,} bytes in {figures.adjusting_seconds:.1f} s"
-        last = figures.last_adjustment
-        yield "adjusted", f"{figures.adjustments:,} times, {moved}; last: {one_line(str(last.get('reason', '')), 300)}"
-    if figures.old_plan_share is not None:
-        yield "", f"{figures.old_plan_share:.0%} of the subscriptions still lie by the plan before this one"
+def rebalance_rows(metrics: StreamSnapshot) -> Iterable[tuple[str, Text | str]]:
+    """Yield rows about moves between matchers, if there were any."""
+    if metrics.rebalances:
+        moved = f"{metrics.rebalanced_bytes:,} bytes in {metrics.rebalance_seconds:.1f} s"
+        last = metrics.last_rebalance
+        yield "rebalanced", f"{metrics.rebalances:,} times, {moved}; last: {to_line(str(last.get('reason', '')), 300)}"
+    if metrics.previous_plan_share is not None:
+        yield "", f"{metrics.previous_plan_share:.0%} of the subscriptions are still placed by the previous plan"
 
 
-def shedding(figures: StreamFigures, ever: ShedCounts) -> Iterable[tuple[str, Text | str]]:
-    """What is shed now, and what ever was; nothing where nothing is."""
-    if figures.shed != "off":
-        yield "shedding", Text(_now(figures), "yellow" if figures.shed_level else "")
-    if ever.matchers:
-        posts = sum(ever.matchers.values())
-        name = "" if figures.shed != "off" else "shedding"
-        yield name, f"in all runs {posts:,} posts withheld from matchers; matches not looked for: {_by_owner(ever)}"
+def shed_rows(metrics: StreamSnapshot, totals: ShedCounts) -> Iterable[tuple[str, Text | str]]:
+    """Yield rows about current and past shedding, if there is any."""
+    if metrics.shed != "off":
+        yield "shedding", Text(_format_shedding(metrics), "yellow" if metrics.shed_level else "")
+    if totals.matchers:
+        posts = sum(totals.matchers.values())
+        name = "" if metrics.shed != "off" else "shedding"
+        yield name, f"{posts:,} posts shed in all runs; possible matches lost by owner: {_format_owners(totals)}"
 
 
-def _now(figures: StreamFigures) -> str:
-    latency = f"{figures.accepted_latency_s:g} s accepted" if figures.accepted_latency_s is not None else ""
-    unread = "" if figures.unread_posts is None else f", {figures.unread_posts:,} posts unread"
-    work = "" if figures.unread_seconds is None else f" (about {figures.unread_seconds:.1f} s of work)"
-    now = "nothing is shed" if not figures.shed_level else f"level {figures.shed_level}, {_limit(figures)}"
-    return f"{figures.shed}, {latency}{unread}{work}: {now}; {figures.withheld:,} withheld since start"
+def _format_shedding(metrics: StreamSnapshot) -> str:
+    latency = f"{metrics.max_latency_s:g} s maximum latency" if metrics.max_latency_s is not None else ""
+    unread = "" if metrics.backlog_posts is None else f", {metrics.backlog_posts:,} posts in the backlog"
+    work = "" if metrics.backlog_seconds is None else f" (about {metrics.backlog_seconds:.1f} s of work)"
+    now = "not shedding" if not metrics.shed_level else f"level {metrics.shed_level}, {_format_limit(metrics)}"
+    return f"{metrics.shed}, {latency}{unread}{work}: {now}; {metrics.shed_posts:,} shed since start"
 
 
-def _limit(figures: StreamFigures) -> str:
-    limit = figures.shed_limit or 0.0
-    return f"{limit:.0%} of the posts pass" if figures.shed == "random" else f"{limit:.3g} matchers a post at most"
+def _format_limit(metrics: StreamSnapshot) -> str:
+    limit = metrics.shed_limit or 0.0
+    return f"{limit:.0%} of the posts pass" if metrics.shed == "random" else f"{limit:.3g} matchers per post at most"
 
 
-def _by_owner(ever: ShedCounts) -> str:
-    ranked = sorted(ever.owners.items(), key=lambda one: -one[1])
-    shown = ", ".join(f"{one_line(owner, 60) or 'no owner'} {count:,}" for owner, count in ranked[:_OWNERS])
-    return (shown or "none") + (f" and {len(ranked) - _OWNERS:,} owners more" if len(ranked) > _OWNERS else "")
+def _format_owners(totals: ShedCounts) -> str:
+    ranked = sorted(totals.owners.items(), key=lambda item: -item[1])
+    shown = ", ".join(f"{to_line(owner, 60) or 'no owner'} {count:,}" for owner, count in ranked[:_MAX_OWNERS])
+    return (shown or "none") + (f" and {len(ranked) - _MAX_OWNERS:,} more owners" if len(ranked) > _MAX_OWNERS else "")

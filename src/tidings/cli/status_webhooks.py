@@ -1,4 +1,4 @@
-"""What `tidings status` says of webhooks: how many deliver, and what is wrong with those that do not."""
+"""The rows of `tidings status` about webhooks."""
 
 from __future__ import annotations
 
@@ -7,60 +7,59 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.text import Text
 
-from tidings.cli.output import one_line
-from tidings.cli.times import moment
+from tidings.cli.output import to_line
+from tidings.cli.values import format_time
 
 if TYPE_CHECKING:
     from tidings.store import Store
-    from tidings.store.webhook_queue import Totals
+    from tidings.store.webhook_queue import WebhookTotals
     from tidings.store.webhooks import Webhook
 
-TROUBLED = ("subscription", "owner", "receiver", "state", "failed", "again at", "reason")
-_SHOWN = 5
+COLUMNS = ("subscription", "owner", "receiver", "state", "failures", "next attempt", "reason")
+_MAX_FAILING = 5
 _OWNER_CELLS, _HOST_CELLS, _REASON_CELLS = 30, 40, 80
 
 
-class Hooks(NamedTuple):
-    """All webhooks together, and some of those that do not deliver."""
+class WebhookStatus(NamedTuple):
+    """Totals of all webhooks, and some that fail."""
 
-    totals: Totals
-    troubled: list[Webhook]
-
-
-def look(store: Store) -> Hooks:
-    """How they are now."""
-    return Hooks(store.webhook_queue.totals(), store.webhook_queue.troubled(_SHOWN))
+    totals: WebhookTotals
+    failing: list[Webhook]
 
 
-def as_dict(hooks: Hooks) -> dict[str, Any]:
-    """As plain values, without secrets."""
-    told = ("name", "subscription", "owner", "host", "state", "error", "failures", "due_at", "cursor", "delivered_at")
-    troubled = [{name: getattr(hook, name) for name in told} for hook in hooks.troubled]
-    return {**hooks.totals._asdict(), "troubled": troubled}
+def read_webhooks(store: Store) -> WebhookStatus:
+    return WebhookStatus(store.webhook_queue.totals(), store.webhook_queue.failing(_MAX_FAILING))
 
 
-def lines(hooks: Hooks) -> Iterable[tuple[str, Text | str]]:
-    """One line, where there are any."""
-    totals = hooks.totals
+def to_dict(webhooks: WebhookStatus) -> dict[str, Any]:
+    """Return plain values, without secrets."""
+    fields = ("name", "subscription", "owner", "host", "state", "error", "failures", "due_at", "cursor", "delivered_at")
+    failing = [{name: getattr(webhook, name) for name in fields} for webhook in webhooks.failing]
+    return {**webhooks.totals._asdict(), "failing": failing}
+
+
+def summary_rows(webhooks: WebhookStatus) -> Iterable[tuple[str, Text | str]]:
+    """Yield one row, if there are webhooks."""
+    totals = webhooks.totals
     if totals.active or totals.retrying or totals.disabled:
-        trouble = ((totals.retrying, "retrying"), (totals.disabled, "disabled"))
-        bad = [f"{count:,} {what}" for count, what in trouble if count]
-        states = ", ".join([f"{totals.active:,} active", *bad])
+        failing = ((totals.retrying, "retrying"), (totals.disabled, "disabled"))
+        failing_states = [f"{count:,} {what}" for count, what in failing if count]
+        states = ", ".join([f"{totals.active:,} active", *failing_states])
         sent = f"{totals.matches:,} matches delivered in {totals.messages:,} messages"
-        yield "webhooks", Text(f"{states}; {sent}", "yellow" if bad else "")
+        yield "webhooks", Text(f"{states}; {sent}", "yellow" if failing_states else "")
 
 
-def rows(hooks: Hooks) -> list[tuple[str, ...]]:
-    """Those in trouble, as cells of a table."""
+def failing_rows(webhooks: WebhookStatus) -> list[tuple[str, ...]]:
+    """Return the failing webhooks as rows of a table."""
     return [
         (
-            f"{hook.subscription}",
-            one_line(hook.owner, _OWNER_CELLS) or "-",
-            one_line(hook.host, _HOST_CELLS),
-            hook.state,
-            f"{hook.failures:,}",
-            "-" if hook.due_at is None else moment(round(hook.due_at * 1e6)),
-            one_line(hook.error, _REASON_CELLS),
+            f"{webhook.subscription}",
+            to_line(webhook.owner, _OWNER_CELLS) or "-",
+            to_line(webhook.host, _HOST_CELLS),
+            webhook.state,
+            f"{webhook.failures:,}",
+            "-" if webhook.due_at is None else format_time(round(webhook.due_at * 1e6)),
+            to_line(webhook.error, _REASON_CELLS),
         )
-        for hook in hooks.troubled
+        for webhook in webhooks.failing
     ]

@@ -1,4 +1,4 @@
-"""`tidings subscribe`: standing queries, one or a file of them, checked and stored; a running stream takes notice."""
+"""`tidings subscribe`: check and store a query, or a file of them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidings.cli.console import show_error
-from tidings.cli.options.region import numbers_of, told_region, typed_region
-from tidings.cli.options.state import DEFAULT_STATE, State, StateOption, WorkOption, state_at
-from tidings.cli.output import check_utf8, safe_json, say
+from tidings.cli.console import print_error
+from tidings.cli.options.common import JsonOption
+from tidings.cli.options.region import parse_region, region_to_json, region_to_numbers
+from tidings.cli.options.state import DEFAULT_STATE, StateLocation, StateOption, WorkDirOption, locate_state
+from tidings.cli.output import check_utf8, print_note, safe_json
 from tidings.cli.progress import Progress
 from tidings.errors import InputError, QueryError
 
 if TYPE_CHECKING:
-    from tidings.query.dnf import Polygons, Region
+    from tidings.query.dnf import Polygons, Rectangle
     from tidings.schemas import RejectedSubscription, SubscriptionFile
     from tidings.store import NewSubscription
 
 _FILE = (
-    "With --file many at once: a text file with one query a line, or JSON Lines, CSV or Parquet with [bold]id[/] and "
-    "[bold]query[/], and optionally owner and region. They get ids of their own, in the order of the file; a row that "
-    "cannot be used is reported and left out."
+    "--file reads a text file with one query per line, or JSON Lines, CSV or Parquet with [bold]id[/] and "
+    "[bold]query[/], and optionally owner and region. The subscriptions get new ids, in the order of the file. "
+    "Rejected rows are reported and left out."
 )
-HELP = f"Store a standing query and print its id. A stream that runs finds its posts from the next batch on.\n\n{_FILE}"
+HELP = f"Store a query and print its id. A running stream matches it from the next batch on.\n\n{_FILE}"
 EXAMPLES = """[bold]Examples[/]
 
 tidings subscribe 'storm OR "heavy rain" -umbrella'
@@ -39,117 +40,120 @@ tidings subscribe 'police' --region downtown.geojson
 
 tidings subscribe --file subscriptions.txt --owner ann
 
-tidings explain 'storm OR rain' [dim]# how a query is understood[/]"""
+tidings explain 'storm OR rain' [dim]# how a query is parsed[/]"""
 _OPTION = re.compile(r"--[a-z][a-z-]*(=.*)?")
-_SHOWN_REJECTED = 20
-_SPEAK_SECONDS = 5.0
+_MAX_REJECTED_LINES = 20
+_PRINT_INTERVAL_S = 5.0
 
 
 def subscribe(
-    query: Annotated[
-        str | None, typer.Argument(help="The standing query, in quotes.", metavar="QUERY", show_default=False)
-    ] = None,
+    query: Annotated[str | None, typer.Argument(help="Query, in quotes.", metavar="QUERY", show_default=False)] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", help="Many at once.", show_default=False)
+        Path | None, typer.Option("--file", metavar="FILE", help="File of subscriptions.", show_default=False)
     ] = None,
     owner: Annotated[
-        str, typer.Option("--owner", metavar="NAME", help="Whose it is; with --file where the file does not say.")
+        str,
+        typer.Option("--owner", metavar="NAME", help="Owner; with --file, of rows without owner.", show_default=False),
     ] = "",
     region: Annotated[
         str | None,
         typer.Option(
             "--region",
             metavar="W,S,E,N|FILE",
-            help="Only posts from there: west, south, east, north; or the polygons of a GeoJSON file (.geojson).",
+            help="Only posts from west,south,east,north or GeoJSON polygons.",
             show_default=False,
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: JsonOption = False,
     state: StateOption = DEFAULT_STATE,
-    work: WorkOption = None,
+    work_dir: WorkDirOption = None,
 ) -> None:
-    """Check, then store, then print the id."""
     _check_arguments(query, file, region, owner)
-    place = state_at(state, work)
+    location = locate_state(state, work_dir)
     if file is not None:
-        _subscribe_file(file, owner, place, as_json)
+        _subscribe_file(file, owner, location, as_json)
     else:
-        _subscribe_one(query or "", owner, typed_region(region), place, as_json)
+        _subscribe_one(query or "", owner, parse_region(region), location, as_json)
 
 
 def _check_arguments(query: str | None, file: Path | None, region: str | None, owner: str) -> None:
     if query is not None and _OPTION.fullmatch(query):
-        raise InputError(f"There is no option {query}. Try: tidings subscribe --help")
+        raise InputError(f"{query}: no such option. Try: tidings subscribe --help")
     if file is not None and (query is not None or region is not None):
-        raise InputError("Give either a QUERY (and --region) or --file; a file has its own queries and regions.")
+        raise InputError("--file: cannot be combined with QUERY or --region. The file has its own queries and regions.")
     if file is None and query is None and region is None:
-        raise InputError("Give the QUERY in quotes, or many with --file FILE. Try: tidings subscribe --help")
+        raise InputError("QUERY or --file FILE is required. Try: tidings subscribe --help")
     for name, text in (("QUERY", query), ("--owner", owner)):
         check_utf8(name, text)
 
 
-def _subscribe_one(query: str, owner: str, region: Region | Polygons | None, place: State, as_json: bool) -> None:
+def _subscribe_one(
+    query: str, owner: str, region: Rectangle | Polygons | None, location: StateLocation, as_json: bool
+) -> None:
     from tidings.query.parse import parse
 
     try:
         parse(query, region)
     except QueryError as error:
-        show_error(error, query)
+        print_error(error, query)
         raise typer.Exit(error.exit_code) from error
-    numbers = numbers_of(region)
-    with place.make() as store:
-        number = store.subscribe(query, owner, numbers)
-    told = {"id": number, "owner": owner, "query": query, "region": told_region(numbers)}
-    print(safe_json(told) if as_json else number)
+    numbers = region_to_numbers(region)
+    with location.open_or_create() as store:
+        number = store.subscriptions.add(query, owner, numbers)
+    subscription = {"id": number, "owner": owner, "query": query, "region": region_to_json(numbers)}
+    print(safe_json(subscription) if as_json else number)
     if not as_json and sys.stdout.isatty():
-        say(f"see what it finds with: tidings matches {number} --follow{place.option}")
+        print_note(f"print its matches with: tidings matches {number} --follow{location.option}")
 
 
-def _subscribe_file(file: Path, owner: str, place: State, as_json: bool) -> None:
-    """All good rows in one transaction; the others are told with line and reason."""
+def _subscribe_file(file: Path, owner: str, location: StateLocation, as_json: bool) -> None:
+    """Store all valid rows in one transaction; report the others with line and reason."""
     from tidings.ingest.subscription_files import read_subscriptions
 
     if not file.exists():
-        raise InputError(f"{file}: there is no such file.")
+        raise InputError(f"{file}: no such file.")
     with Progress(quiet=as_json) as progress:
         progress.note(f"reading {file}", None)
         read = read_subscriptions(file)
-        good, rejected = _checked(read, owner, progress)
-        if rejected and not good:
+        accepted, rejected = _check_rows(read, owner, progress)
+        if rejected and not accepted:
             first = f"line {rejected[0].line}: {rejected[0].reason}"
-            raise InputError(f"{file}: none of its {len(rejected):,} subscriptions can be used; the first is {first}")
-        progress.note(f"storing {len(good):,} subscriptions", None)
-        with place.make() as store:
-            ids = store.subscribe_many(good)
+            raise InputError(f"{file}: all {len(rejected):,} subscriptions are rejected. The first is {first}")
+        progress.note(f"storing {len(accepted):,} subscriptions", None)
+        with location.open_or_create() as store:
+            ids = store.subscriptions.add_many(accepted)
     _report(file, ids, rejected, as_json)
 
 
-def _checked(
+def _check_rows(
     read: SubscriptionFile, owner: str, progress: Progress
 ) -> tuple[list[NewSubscription], list[RejectedSubscription]]:
-    """The rows whose query and region are accepted, and the others; how far it is is told now and then."""
-    from tidings.index.validate import refused
+    """Return the valid rows and the rejected ones; report progress."""
+    from tidings.index.validate import find_invalid
     from tidings.schemas import RejectedSubscription
 
-    reasons = {one.row: one.reason for one in refused(read.table, _told(len(read.table), progress))}
-    good, rejected = [], list(read.rejected)
-    for place, (line, row) in enumerate(zip(read.lines.tolist(), _rows(read), strict=True)):
-        if place in reasons:
-            rejected.append(RejectedSubscription(line, row["id"], reasons[place]))
+    reasons = {
+        invalid.row: invalid.reason
+        for invalid in find_invalid(read.table, _progress_callback(len(read.table), progress))
+    }
+    accepted, rejected = [], list(read.rejected)
+    for position, (line, row) in enumerate(zip(read.lines.tolist(), _rows(read), strict=True)):
+        if position in reasons:
+            rejected.append(RejectedSubscription(line, row["id"], reasons[position]))
         else:
-            good.append(_accepted(row["query"] or "", row["owner"] or owner, row["region"]))
-    return good, sorted(rejected, key=lambda one: one.line)
+            accepted.append(_new_subscription(row["query"] or "", row["owner"] or owner, row["region"]))
+    return accepted, sorted(rejected, key=lambda row: row.line)
 
 
-def _told(total: int, progress: Progress) -> Callable[[int], None]:
-    """Speaks of how far it is every few seconds."""
-    spoken = time.monotonic()
+def _progress_callback(total: int, progress: Progress) -> Callable[[int], None]:
+    """Return a function that reports the rows done every few seconds."""
+    printed_at = time.monotonic()
 
     def done(rows: int) -> None:
-        nonlocal spoken
-        if time.monotonic() - spoken > _SPEAK_SECONDS:
+        nonlocal printed_at
+        if time.monotonic() - printed_at > _PRINT_INTERVAL_S:
             progress.note(f"checking: {rows:,} of {total:,} subscriptions", None)
-            spoken = time.monotonic()
+            printed_at = time.monotonic()
 
     return done
 
@@ -159,25 +163,25 @@ def _rows(read: SubscriptionFile) -> Iterator[dict[str, Any]]:
         yield from batch.to_pylist()
 
 
-def _accepted(query: str, owner: str, sides: list[float] | None) -> NewSubscription:
-    from tidings.query.geo.region import region
+def _new_subscription(query: str, owner: str, sides: list[float] | None) -> NewSubscription:
+    from tidings.query.geo.region import make_rectangle
     from tidings.store import NewSubscription
 
     if sides is None or len(sides) != 4:
         return NewSubscription(query, owner, None if sides is None else tuple(sides))
     west, south, east, north = sides
-    return NewSubscription(query, owner, numbers_of(region(west, south, east, north)))
+    return NewSubscription(query, owner, region_to_numbers(make_rectangle(west, south, east, north)))
 
 
 def _report(file: Path, ids: range, rejected: list[RejectedSubscription], as_json: bool) -> None:
     if as_json:
-        reasons = [{"line": one.line, "id": one.id, "reason": one.reason} for one in rejected]
+        reasons = [{"line": row.line, "id": row.id, "reason": row.reason} for row in rejected]
         ends = {"first_id": ids[0], "last_id": ids[-1]} if ids else {"first_id": None, "last_id": None}
         print(safe_json({"subscribed": len(ids), **ends, "rejected": reasons}))
         return
-    for one in rejected[:_SHOWN_REJECTED]:
-        say(f"{file}, line {one.line}: {one.reason}")
-    if len(rejected) > _SHOWN_REJECTED:
-        say(f"{len(rejected) - _SHOWN_REJECTED:,} more cannot be used; --json lists them all")
+    for row in rejected[:_MAX_REJECTED_LINES]:
+        print_note(f"{file}, line {row.line}: {row.reason}")
+    if len(rejected) > _MAX_REJECTED_LINES:
+        print_note(f"{len(rejected) - _MAX_REJECTED_LINES:,} more are rejected; --json lists all")
     numbers = f", ids {ids[0]} to {ids[-1]}" if ids else ""
-    print(f"{len(ids):,} subscribed{numbers}" + (f"; {len(rejected):,} left out" if rejected else ""))
+    print(f"{len(ids):,} subscribed{numbers}" + (f"; {len(rejected):,} rejected" if rejected else ""))

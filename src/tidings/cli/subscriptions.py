@@ -1,4 +1,4 @@
-"""`tidings subscriptions` lists who wants to hear about what; `tidings unsubscribe` ends it."""
+"""`tidings subscriptions` lists subscriptions; `tidings unsubscribe` removes subscription."""
 
 from __future__ import annotations
 
@@ -10,79 +10,81 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.cells import cell_len
 
-from tidings.cli.options.region import shown_region, told_region
-from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkOption, state_at
-from tidings.cli.output import check_utf8, closable, one_line, safe_json, say
+from tidings.cli.options.common import JsonOption, OwnerFilterOption
+from tidings.cli.options.region import format_region, region_to_json
+from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption, locate_state
+from tidings.cli.output import check_utf8, ignore_closed_pipe, print_note, safe_json, to_line
 
 if TYPE_CHECKING:
     from tidings.store import Subscription
 
-UNSUBSCRIBE_HELP = "Remove a subscription. A stream that runs finds nothing for it from the next batch on."
+UNSUBSCRIBE_HELP = "Remove a subscription. A running stream stops matching it from the next batch on."
 UNSUBSCRIBE_EXAMPLES = """[bold]Examples[/]
 
 tidings unsubscribe 3
 
-tidings unsubscribe 3 --owner ann [dim]# only if it is hers[/]"""
+tidings unsubscribe 3 --owner ann [dim]# only if it belongs to ann[/]"""
 HELP = "List the subscriptions."
 EXAMPLES = """[bold]Examples[/]
 
 tidings subscriptions --owner ann
 
 tidings subscriptions --json | jq .query"""
-_PAGE = 500
-_LEAST = (6, 8, 16)
+_PAGE_ROWS = 500
+_MIN_WIDTHS = (6, 8, 16)
 _OWNER_CELLS, _QUERY_CELLS = 30, 200
-
-OwnerOption = Annotated[
-    str | None, typer.Option("--owner", metavar="NAME", help="Only this owner's.", show_default=False)
-]
 
 
 def unsubscribe(
-    subscription: Annotated[int, typer.Argument(metavar="ID", help="The subscription.", show_default=False)],
-    owner: OwnerOption = None,
+    subscription: Annotated[int, typer.Argument(metavar="ID", help="Id of the subscription.", show_default=False)],
+    owner: OwnerFilterOption = None,
     state: StateOption = DEFAULT_STATE,
-    work: WorkOption = None,
+    work_dir: WorkDirOption = None,
 ) -> None:
-    """Remove one."""
-    with state_at(state, work).open() as store:
-        store.unsubscribe(subscription, owner)
-    print(f"Subscription {subscription} is removed.")
+    with locate_state(state, work_dir).open_existing() as store:
+        store.subscriptions.remove(subscription, owner)
+    print(f"Subscription {subscription} removed.")
 
 
 def subscriptions(
-    owner: OwnerOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines.")] = False,
+    owner: OwnerFilterOption = None,
+    as_json: JsonOption = False,
     state: StateOption = DEFAULT_STATE,
-    work: WorkOption = None,
+    work_dir: WorkDirOption = None,
 ) -> None:
-    """List them, page by page, so that it begins at once whatever their number."""
+    """Print page by page, so that output starts immediately for any number of subscriptions."""
     check_utf8("--owner", owner)
-    place = state_at(state, work)
-    with place.open() as store, closable():
-        found = store.subscriptions(owner)
-        shown = _list_json(found) if as_json else _list(found)
+    location = locate_state(state, work_dir)
+    with location.open_existing() as store, ignore_closed_pipe():
+        rows = store.subscriptions.all(owner)
+        shown = _print_json(rows) if as_json else _print_lines(rows)
         if not shown and not as_json:
             whose = "" if owner is None else f" of {owner}"
-            say(f"there are no subscriptions{whose}; add one with `tidings subscribe QUERY{place.option}`")
+            print_note(f"no subscriptions{whose}; add one with `tidings subscribe QUERY{location.option}`")
 
 
-def _list_json(found: Iterable[Subscription]) -> int:
+def _print_json(subscriptions: Iterable[Subscription]) -> int:
     shown = 0
-    for one in found:
-        told = {"id": one.id, "owner": one.owner, "query": one.query, "region": told_region(one.region)}
-        print(safe_json({**told, "created_at": one.created_at}))
+    for subscription in subscriptions:
+        row = {
+            "id": subscription.id,
+            "owner": subscription.owner,
+            "query": subscription.query,
+            "region": region_to_json(subscription.region),
+        }
+        print(safe_json({**row, "created_at": subscription.created_at}))
         shown += 1
     return shown
 
 
-def _list(found: Iterator[Subscription]) -> int:
-    """Lines made by hand: there may be a million, and rich would take minutes for them."""
+def _print_lines(subscriptions: Iterator[Subscription]) -> int:
+    """Print aligned lines and return their number. rich would take minutes for a million rows."""
     shown = 0
-    while page := list(islice(found, _PAGE)):
+    while page := list(islice(subscriptions, _PAGE_ROWS)):
         rows = [*([("id", "owner", "since", "query")] if not shown else []), *map(_cells, page)]
         widths = [
-            max(least, *map(cell_len, column)) for least, column in zip(_LEAST, zip(*rows, strict=True), strict=False)
+            max(min_width, *map(cell_len, column))
+            for min_width, column in zip(_MIN_WIDTHS, zip(*rows, strict=True), strict=False)
         ]
         for name, owner, since, query in rows:
             padding = " " * (widths[1] - cell_len(owner))
@@ -91,7 +93,7 @@ def _list(found: Iterator[Subscription]) -> int:
     return shown
 
 
-def _cells(one: Subscription) -> tuple[str, str, str, str]:
-    since = datetime.fromtimestamp(one.created_at, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
-    query = one_line(one.query, _QUERY_CELLS) + shown_region(one.region)
-    return str(one.id), one_line(one.owner, _OWNER_CELLS) or "-", since, query
+def _cells(subscription: Subscription) -> tuple[str, str, str, str]:
+    since = datetime.fromtimestamp(subscription.created_at, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+    query = to_line(subscription.query, _QUERY_CELLS) + format_region(subscription.region)
+    return str(subscription.id), to_line(subscription.owner, _OWNER_CELLS) or "-", since, query

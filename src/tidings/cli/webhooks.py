@@ -1,4 +1,4 @@
-"""`tidings hooks`: the sender of webhooks; `add`, `list`, `remove`, `test`: which there are, and how they are."""
+"""`tidings webhooks`: send matches to webhooks; add, list, remove and test webhooks."""
 
 from __future__ import annotations
 
@@ -9,68 +9,65 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidings.cli.options.allow import AllowOption
-from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkOption, state_at
-from tidings.cli.output import closable, one_line, safe_json, say
-from tidings.cli.subscriptions import OwnerOption
-from tidings.cli.times import moment
+from tidings.cli.options.common import JsonOption, OwnerFilterOption
+from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption, locate_state
+from tidings.cli.output import ignore_closed_pipe, print_note, safe_json, to_line
+from tidings.cli.values import format_time
 from tidings.errors import InputError, OutputError
 
 if TYPE_CHECKING:
     from tidings.delivery.webhooks.sender import Sender
     from tidings.store.webhooks import Webhook
 
-HELP = """Webhooks: have the matches of subscriptions sent to addresses.
+HELP = """Send the matches of subscriptions to webhooks.
 
-Without a command it sends them, as they come, until Ctrl-C; `tidings serve` does it too. Every message is signed as the
-Standard Webhooks specification has it, is sent again for three days when it is not taken, and has the same `webhook-id`
-each time. Only public addresses are sent to."""
+Without a command, send new matches until Ctrl-C; `tidings serve` does this too. Every message is signed as the Standard
+Webhooks specification requires, is retried for three days until it is accepted, and keeps its `webhook-id`. Messages go
+to public addresses only."""
 EXAMPLES = """[bold]Examples[/]
 
-tidings hooks add 3 https://example.org/tidings --state news
+tidings webhooks add 3 https://example.org/tidings --state news
 
-tidings hooks --state news [dim]# send[/]
+tidings webhooks --state news [dim]# send[/]
 
-tidings hooks --state news --allow 10.1.0.0/16 [dim]# receivers inside[/]"""
-ADD_HELP = """Send the matches of a subscription to an address. The secret to verify messages with is printed once."""
-TEST_HELP = """Send a message of the type `webhook.test` now, once, and tell how that went; exit code 1 if badly."""
+tidings webhooks --state news --allow 10.1.0.0/16 [dim]# private receivers[/]"""
+ADD_HELP = """Send the matches of a subscription to a URL. The secret that verifies messages is printed once."""
+TEST_HELP = """Send one message of the type `webhook.test`. The exit code is 1 if it is not accepted."""
 
 app = typer.Typer(help=HELP, epilog=EXAMPLES, rich_markup_mode="rich", invoke_without_command=True)
-_Hook = Annotated[str, typer.Argument(metavar="ID", help="The webhook, as `tidings hooks list` names it.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_TOLD = ("subscription", "owner", "url", "state", "error", "failures", "created_at", "delivered_at", "cursor")
-_COUNTED = ("messages", "matches")
+_WebhookArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the webhook.", show_default=False)]
+_FIELDS = ("subscription", "owner", "url", "state", "error", "failures", "created_at", "delivered_at", "cursor")
 
 
 @app.callback()
-def hooks(
+def webhooks(
     context: typer.Context,
     state: StateOption = DEFAULT_STATE,
-    work: WorkOption = None,
+    work_dir: WorkDirOption = None,
     allow: AllowOption = None,
 ) -> None:
-    """Open, send, end; unless a command follows."""
     if context.invoked_subcommand is not None:
-        _check_placed(context)
+        _check_option_order(context)
         return
-    from tidings.net.allowlist import Allowed
+    from tidings.net.allowlist import AllowedNetworks
 
-    reached = Allowed.parse(allow or [])
-    with state_at(state, work).open() as store, store.hold_sender():
-        from tidings.delivery.webhooks.sender import Sender  # here: aiohttp takes its time
+    allowed = AllowedNetworks.parse(allow or [])
+    with locate_state(state, work_dir).open_existing() as store, store.lease("sender"):
+        from tidings.delivery.webhooks.sender import Sender  # loads aiohttp
 
-        asyncio.run(_until_told(Sender(store, reached, tell=say)))
+        asyncio.run(_send_until_stopped(Sender(store, allowed)))
 
 
-def _check_placed(context: typer.Context) -> None:
-    """Options before a command would be heard by nobody."""
-    for name in ("state", "work", "allow"):
+def _check_option_order(context: typer.Context) -> None:
+    """Raise InputError for options before the subcommand: it would ignore them."""
+    for name in ("state", "work_dir", "allow"):
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            after = f"tidings hooks {context.invoked_subcommand} … --{name} …"
-            raise InputError(f"--{name} stands before the command, where it is for sending; write: {after}")
+            option, command = f"--{name.replace('_', '-')}", context.invoked_subcommand
+            raise InputError(f"{option}: give it after the subcommand: tidings webhooks {command} … {option} …")
 
 
-async def _until_told(sender: Sender) -> None:
+async def _send_until_stopped(sender: Sender) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -79,82 +76,83 @@ async def _until_told(sender: Sender) -> None:
 
 @app.command("add", help=ADD_HELP)
 def add(
-    subscription: Annotated[int, typer.Argument(metavar="SUBSCRIPTION", min=1, help="Its id.")],
-    url: Annotated[str, typer.Argument(metavar="URL", help="The receiver.")],
+    subscription: Annotated[
+        int, typer.Argument(metavar="SUBSCRIPTION", min=1, help="Id of the subscription.", show_default=False)
+    ],
+    url: Annotated[str, typer.Argument(metavar="URL", help="URL of the receiver.", show_default=False)],
     after: Annotated[
-        int | None, typer.Option(metavar="CURSOR", min=0, help="Send what was found after it, too.", show_default=False)
+        int | None,
+        typer.Option(metavar="CURSOR", min=0, help="Also send stored matches after this cursor.", show_default=False),
     ] = None,
-    as_json: _Json = False,
+    as_json: JsonOption = False,
     state: StateOption = DEFAULT_STATE,
-    work: WorkOption = None,
+    work_dir: WorkDirOption = None,
 ) -> None:
-    """One webhook more."""
-    with state_at(state, work).open() as store:
-        made = store.webhooks.add(subscription, url, after=after)
+    with locate_state(state, work_dir).open_existing() as store:
+        webhook = store.webhooks.add(subscription, url, after=after)
     if as_json:
-        print(safe_json({**_told(made), "secret": made.secret}))
+        print(safe_json({**_to_dict(webhook), "secret": webhook.secret}))
     else:
-        print(f"{made.name}\n{made.secret}")
-        say("the second line is its secret: keep it, it is not shown again")
+        print(f"{webhook.name}\n{webhook.secret}")
+        print_note("the second line is the secret; it is not shown again")
 
 
-@app.command("list", help="List the webhooks, and how they are.")
-def list_hooks(
-    owner: OwnerOption = None, as_json: _Json = False, state: StateOption = DEFAULT_STATE, work: WorkOption = None
+@app.command("list", help="List the webhooks with their state.")
+def list_webhooks(
+    owner: OwnerFilterOption = None,
+    as_json: JsonOption = False,
+    state: StateOption = DEFAULT_STATE,
+    work_dir: WorkDirOption = None,
 ) -> None:
-    """One a line."""
-    place, last = state_at(state, work), ""
-    with place.open() as store, closable():
+    location, last = locate_state(state, work_dir), ""
+    with location.open_existing() as store, ignore_closed_pipe():
         while page := store.webhooks.page(owner, last):
-            for one in page:
-                print(safe_json(_told(one)) if as_json else _line(one))
+            for webhook in page:
+                print(safe_json(_to_dict(webhook)) if as_json else _line(webhook))
             last = page[-1].name
     if not last and not as_json:
-        say(f"there are no webhooks; make one with `tidings hooks add SUBSCRIPTION URL{place.option}`")
+        print_note(f"no webhooks; add one with `tidings webhooks add SUBSCRIPTION URL{location.option}`")
 
 
-@app.command("remove", help="Send nothing there from now on.")
-def remove(hook: _Hook, state: StateOption = DEFAULT_STATE, work: WorkOption = None) -> None:
-    """One webhook less."""
-    with state_at(state, work).open() as store:
-        store.webhooks.remove(hook)
-    say(f"removed webhook {hook}")
+@app.command("remove", help="Remove a webhook.")
+def remove(webhook: _WebhookArgument, state: StateOption = DEFAULT_STATE, work_dir: WorkDirOption = None) -> None:
+    with locate_state(state, work_dir).open_existing() as store:
+        store.webhooks.remove(webhook)
+    print_note(f"removed webhook {webhook}")
 
 
 @app.command("test", help=TEST_HELP)
-def try_out_hook(
-    hook: _Hook,
+def send_test(
+    webhook: _WebhookArgument,
     allow: AllowOption = None,
-    as_json: _Json = False,
+    as_json: JsonOption = False,
     state: StateOption = DEFAULT_STATE,
-    work: WorkOption = None,
+    work_dir: WorkDirOption = None,
 ) -> None:
-    """Try one out."""
-    from tidings.delivery.webhooks.attempt import try_out
-    from tidings.net.allowlist import Allowed
+    from tidings.delivery.webhooks.attempt import send_test
+    from tidings.net.allowlist import AllowedNetworks
 
-    reached = Allowed.parse(allow or [])
-    with state_at(state, work).open() as store:
-        tried = store.webhooks.get(hook)
-        attempt = asyncio.run(try_out(tried, reached))
-        store.webhooks.note(tried, attempt)
-    is_taken = attempt.status is not None and 200 <= attempt.status < 300
+    allowed = AllowedNetworks.parse(allow or [])
+    with locate_state(state, work_dir).open_existing() as store:
+        stored = store.webhooks.get(webhook)
+        attempt = asyncio.run(send_test(stored, allowed))
+        store.webhooks.record_attempt(stored, attempt)
+    is_accepted = attempt.status is not None and 200 <= attempt.status < 300
     if as_json:
         print(safe_json(attempt._asdict()))
-        raise typer.Exit(0 if is_taken else 1)
-    if not is_taken:
-        raise OutputError(f"The message was not taken: {attempt.outcome}.")
-    print(f"taken: the receiver answered {attempt.status} after {attempt.took_s:.2f} s")
+        raise typer.Exit(0 if is_accepted else 1)
+    if not is_accepted:
+        raise OutputError(f"The message was not accepted: {attempt.outcome}.")
+    print(f"accepted: the receiver answered {attempt.status} after {attempt.took_s:.2f} s")
 
 
-def _told(hook: Webhook) -> dict[str, Any]:
-    return {"id": hook.name} | {name: getattr(hook, name) for name in (*_TOLD, *_COUNTED)}
+def _to_dict(webhook: Webhook) -> dict[str, Any]:
+    return {"id": webhook.name} | {name: getattr(webhook, name) for name in (*_FIELDS, "messages", "matches")}
 
 
-def _line(hook: Webhook) -> str:
-    sent = f"{hook.matches:,} matches in {hook.messages:,} messages"
-    last = "never" if hook.delivered_at is None else moment(round(hook.delivered_at * 1e6))
-    trouble = f"  {one_line(hook.error, 60)}" if hook.error else ""
-    return (
-        f"{hook.name}  {hook.subscription:>6}  {hook.state:8}  {one_line(hook.url, 60)}  {sent}, last {last}{trouble}"
-    )
+def _line(webhook: Webhook) -> str:
+    sent = f"{webhook.matches:,} matches in {webhook.messages:,} messages"
+    last = "never" if webhook.delivered_at is None else format_time(round(webhook.delivered_at * 1e6))
+    error = f"  {to_line(webhook.error, 60)}" if webhook.error else ""
+    url = to_line(webhook.url, 60)
+    return f"{webhook.name}  {webhook.subscription:>6}  {webhook.state:8}  {url}  {sent}, last {last}{error}"

@@ -1,4 +1,4 @@
-"""The coasts of the world, and how degrees become places on a sheet."""
+"""Coastlines, and the projection from degrees to a drawing."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ WORLD: Box = (-180.0, -90.0, 180.0, 90.0)
 
 @cache
 def coasts() -> tuple[Ring, ...]:
-    """Rings of longitude and latitude; land is inside an odd number of them."""
+    """Return rings of longitude and latitude; land is inside an odd number of them."""
     text = resources.files("tidings.cli").joinpath("coasts.txt").read_text("utf-8")
     lines = [line for line in text.splitlines() if not line.startswith("#")]
-    return tuple(tuple(_corner(corner) for corner in line.split()) for line in lines)
+    return tuple(tuple(_parse_corner(corner) for corner in line.split()) for line in lines)
 
 
-def _corner(written: str) -> tuple[float, float]:
-    lon, lat = written.split(",")
+def _parse_corner(text: str) -> tuple[float, float]:
+    lon, lat = text.split(",")
     return int(lon) / _HUNDREDTHS, int(lat) / _HUNDREDTHS
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
-    """A part of the world on a sheet: degrees of longitude are as wide as they are in the middle of it."""
+class MapProjection:
+    """A part of the world on a drawing; degrees of longitude have the width they have at its middle latitude."""
 
     box: Box
     width: float
@@ -55,13 +55,13 @@ class Sheet:
         return self.top + (self.box[3] - lat) * self._scale
 
     def rings(self, rings: Sequence[Ring]) -> str:
-        """Those that come near, as the data of an SVG path."""
-        near = [ring for ring in rings if self._comes_near(ring)]
+        """Return the rings that overlap the box as data of an SVG path."""
+        near = [ring for ring in rings if self._overlaps(ring)]
         return "".join(
             "M" + "L".join(f"{self.x(lon):.1f} {self.y(lat):.1f}" for lon, lat in ring) + "Z" for ring in near
         )
 
-    def _comes_near(self, ring: Ring) -> bool:
+    def _overlaps(self, ring: Ring) -> bool:
         west, south, east, north = self.box
         lons, lats = [lon for lon, _ in ring], [lat for _, lat in ring]
         return min(lons) <= east and max(lons) >= west and min(lats) <= north and max(lats) >= south

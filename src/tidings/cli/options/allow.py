@@ -1,4 +1,4 @@
-"""The option `--allow`: which networks may be reached besides the public Internet, the same in every command."""
+"""The option `--allow NETWORK`: networks that may be reached besides the public Internet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AllowOption = Annotated[
         "--allow",
         metavar="NETWORK",
         envvar="TIDINGS_ALLOW",
-        help="Reach this network too, though it is not public: 10.1.0.0/16, or loopback. May be given more than once.",
+        help="Also reach this private network: CIDR or loopback. Repeatable.",
         show_default=False,
     ),
 ]

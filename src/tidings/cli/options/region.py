@@ -1,4 +1,4 @@
-"""The option `--region W,S,E,N`, read as `within:` is, or a GeoJSON file of polygons."""
+"""The option `--region`: west, south, east and north as in `within:`, or a GeoJSON file of polygons."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import TYPE_CHECKING, Any
 from tidings.errors import InputError, QueryError
 
 if TYPE_CHECKING:
-    from tidings.query.dnf import Polygons, Region
+    from tidings.query.dnf import Polygons, Rectangle
 
 _SUFFIXES = (".geojson", ".json")
 
 
-def typed_region(typed: str | None) -> Region | Polygons | None:
-    """The region that was typed, or that the file holds; InputError with the reason when it is none."""
-    if typed is None:
+def parse_region(text: str | None) -> Rectangle | Polygons | None:
+    """Return the region given by its sides or in a file. Raises InputError if it is invalid."""
+    if text is None:
         return None
     try:
-        return _of_file(Path(typed)) if typed.lower().endswith(_SUFFIXES) else _of_sides(typed)
+        return _read_file(Path(text)) if text.lower().endswith(_SUFFIXES) else _parse_sides(text)
     except QueryError as error:
-        raise InputError(f"--region {typed}: {error.reason}") from error
+        raise InputError(f"--region {text}: {error.reason}") from error
 
 
-def numbers_of(region: Region | Polygons | None) -> tuple[float, ...] | None:
-    """The numbers a store keeps of a region."""
-    from tidings.query.dnf import Region
+def region_to_numbers(region: Rectangle | Polygons | None) -> tuple[float, ...] | None:
+    """Return the numbers that represent the region in a store."""
+    from tidings.query.dnf import Rectangle
 
     if region is None:
         return None
-    if isinstance(region, Region):
+    if isinstance(region, Rectangle):
         return region.west, region.south, region.east, region.north
     flat: list[float] = [len(region.polygons)]
     for rings in region.polygons:
@@ -40,45 +40,45 @@ def numbers_of(region: Region | Polygons | None) -> tuple[float, ...] | None:
     return tuple(map(float, flat))
 
 
-def told_region(numbers: tuple[float, ...] | None) -> object:
-    """A region for programs: four numbers, or GeoJSON."""
+def region_to_json(numbers: tuple[float, ...] | None) -> object:
+    """Return the region for JSON output: four numbers, or GeoJSON."""
     from tidings.query.geo.geojson import to_geojson
 
     return numbers if numbers is None or len(numbers) == 4 else to_geojson(numbers)
 
 
-def shown_region(numbers: tuple[float, ...] | None) -> str:
-    """A region on a line of text."""
+def format_region(numbers: tuple[float, ...] | None) -> str:
+    """Return the region as the end of a line of text."""
     if numbers is None:
         return ""
     if len(numbers) == 4:
         return "  --region " + ",".join(f"{side:g}" for side in numbers)
-    from tidings.query.geo.polygon import unchecked
+    from tidings.query.geo.polygon import decode_polygons
 
-    found = unchecked(numbers)
-    what = "a polygon" if len(found.polygons) == 1 else f"{len(found.polygons):,} polygons"
-    return f"  (in {what} of {found.corners:,} corners)"
-
-
-def _of_sides(typed: str) -> Region:
-    from tidings.query.geo.region import PREFIX, within
-
-    return within(PREFIX + typed.replace(" ", ""), 0)
+    polygons = decode_polygons(numbers)
+    count = "a polygon" if len(polygons.polygons) == 1 else f"{len(polygons.polygons):,} polygons"
+    return f"  (in {count} of {polygons.corner_count:,} corners)"
 
 
-def _of_file(path: Path) -> Polygons:
-    from tidings.query.geo.geojson import flat_polygons, is_geojson
-    from tidings.query.geo.polygon import from_numbers
+def _parse_sides(text: str) -> Rectangle:
+    from tidings.query.geo.region import WITHIN_PREFIX, parse_within
+
+    return parse_within(WITHIN_PREFIX + text.replace(" ", ""), 0)
+
+
+def _read_file(path: Path) -> Polygons:
+    from tidings.query.geo.geojson import encode_polygons, is_geojson
+    from tidings.query.geo.polygon import polygons_from_numbers
 
     try:
         value: Any = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise InputError(f"--region {path}: {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:
-        raise InputError(f"--region {path}: this file is not JSON; give GeoJSON polygons.") from error
+        raise InputError(f"--region {path}: not JSON. Give GeoJSON polygons.") from error
     try:
         if not is_geojson(value):
-            raise ValueError("this is JSON, but not GeoJSON: it has no `type`")
-        return from_numbers(flat_polygons(value))
+            raise ValueError("JSON, but not GeoJSON: it has no `type`")
+        return polygons_from_numbers(encode_polygons(value))
     except ValueError as error:
         raise InputError(f"--region {path}: {error}.") from error

@@ -1,4 +1,4 @@
-"""Where the state of a stream lies: the options `--state` and `--work`, the same in every command that needs them."""
+"""The options `--state` and `--work-dir`: where a stream keeps its store, index, checkpoint and metrics."""
 
 from __future__ import annotations
 
@@ -26,78 +26,77 @@ StateOption = Annotated[
         "--state",
         metavar="DIR|URL",
         envvar="TIDINGS_STATE",
-        help="Where the state lies: a directory, or postgresql://… for a database.",
+        help="State of the stream: a directory, or a postgresql:// URL.",
     ),
 ]
-WorkOption = Annotated[
+WorkDirOption = Annotated[
     Path | None,
     typer.Option(
-        "--work",
+        "--work-dir",
         metavar="DIR",
         envvar="TIDINGS_WORK",
-        help="Where the stream keeps index, checkpoint and figures when the state is a database.",
+        help="Index, checkpoint and metrics when --state is PostgreSQL.",
         show_default=DEFAULT_STATE,
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """`where` the store is, as `open_store` takes it, and the `folder` with figures, index and checkpoint."""
+class StateLocation:
+    """`store` is what `open_store` takes; `work_dir` has index, checkpoint and metrics."""
 
-    where: str
-    folder: Path
+    store: str
+    work_dir: Path
 
     @property
     def is_database(self) -> bool:
-        return self.where.startswith(_POSTGRES)
+        return self.store.startswith(_POSTGRES)
 
     @property
-    def shown(self) -> str:
-        """Where it is, as it may be printed: without passwords."""
-        shown = self.where
+    def display_name(self) -> str:
+        """The location without passwords."""
+        name = self.store
         for password in _PASSWORDS if self.is_database else ():
-            shown = password.sub(r"\1", shown)
-        return shown
+            name = password.sub(r"\1", name)
+        return name
 
     @property
     def option(self) -> str:
-        """What to add to another command so that it means this state; empty for the default."""
-        return "" if self.where == DEFAULT_STATE else f" --state {shlex.quote(self.shown)}"
+        """The option ` --state …` for another command; empty for the default state."""
+        return "" if self.store == DEFAULT_STATE else f" --state {shlex.quote(self.display_name)}"
 
-    def make(self) -> Store:
-        """The store, open; made where there is none."""
-        from tidings.store import open_store  # here, so that a wrong query is told at once
+    def open_or_create(self) -> Store:
+        from tidings.store import open_store  # imported late: an invalid query is rejected without it
 
-        return open_store(self.where)
+        return open_store(self.store)
 
-    def open(self) -> Store:
-        """The store, open; InputError with how to begin where there is none."""
+    def open_existing(self) -> Store:
+        """Open the store. Raises InputError, which explains how to begin, if there is none."""
         from tidings.store.sqlite import FILE
 
-        if not self.is_database and not (self.folder / FILE).exists():
+        if not self.is_database and not (self.work_dir / FILE).exists():
             raise InputError(
-                f"{self.where}: there is no state here; begin with `tidings subscribe QUERY{self.option}`, "
-                "or say where it is with --state."
+                f"{self.store}: no state found. Begin with `tidings subscribe QUERY{self.option}`, or give its "
+                "location with --state."
             )
-        return self.make()
+        return self.open_or_create()
 
 
-def state_at(state: str, work: Path | None = None) -> State:
-    """What the two options mean; InputError when they cannot be meant."""
+def locate_state(state: str, work_dir: Path | None = None) -> StateLocation:
+    """Return the location that the two options give. Raises InputError if they are invalid."""
     if state.startswith(_POSTGRES):
-        return State(state, _directory(work or Path(DEFAULT_STATE), "--work"))
+        return StateLocation(state, _check_directory(work_dir or Path(DEFAULT_STATE), "--work-dir"))
     if not state or _URL.match(state):
         scheme = state.partition("//")[0]
-        raise InputError(f"--state {scheme}: a state is a directory or a postgresql:// URL; give one of these.")
-    if work is not None and work.resolve() != Path(state).resolve():
+        raise InputError(f"--state {scheme}: not supported. Give a directory or a postgresql:// URL.")
+    if work_dir is not None and work_dir.resolve() != Path(state).resolve():
         raise InputError(
-            "--work (TIDINGS_WORK) is for a state in PostgreSQL; a state in a directory has all of it there."
+            "--work-dir (TIDINGS_WORK) is only for a state in PostgreSQL. A state in a directory has it all there."
         )
-    return State(state, _directory(Path(state), "--state"))
+    return StateLocation(state, _check_directory(Path(state), "--state"))
 
 
-def _directory(path: Path, option: str) -> Path:
+def _check_directory(path: Path, option: str) -> Path:
     if path.exists() and not path.is_dir():
-        raise InputError(f"{option} {path}: this is a file; give a directory.")
+        raise InputError(f"{option} {path}: a file, not a directory. Give a directory.")
     return path
