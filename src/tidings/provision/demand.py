@@ -1,4 +1,4 @@
-"""What is asked of a deployment, and the machines it may be built from."""
+"""The demand on a deployment, and the machines it may use."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """How many subscriptions and feeds there are, and how busy feeds and readers are."""
+    """Number of subscriptions and feeds, and the activity of feeds and readers."""
 
     subscriptions: int
     feeds: int
     articles_per_feed_day: float
-    poll_s: float = 900.0  # a reader asks for each subscription so often
-    crawl_s: float = 900.0  # a feed is asked for so often
-    queue_hits: int = 100  # the most a hit queue holds, as `web/reading.py` serves it
-    keep_s: float = 7 * DAY_S  # the longest a hit is kept
+    poll_s: float = 900.0  # interval at which a reader polls a subscription
+    crawl_s: float = 900.0  # interval at which a feed is visited
+    queue_hits: int = 100  # most matches that a feed serves
+    keep_s: float = 7 * DAY_S  # how long a match is served
 
     @property
     def articles_s(self) -> float:
-        """New articles a second, of all feeds."""
+        """New articles of all feeds per second."""
         return self.feeds * self.articles_per_feed_day / DAY_S
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NodeSize:
     """One machine. The talk's: 25 Mbps each way, 1 GB, four cores."""
 
     bandwidth_bps: float = 25e6
@@ -34,12 +34,12 @@ class Node:
     cores: float = 4.0
     headroom: float = 0.0  # share of everything that must stay free
 
-    def usable(self, amount: float) -> float:
+    def usable_part(self, amount: float) -> float:
         return amount * (1 - self.headroom)
 
 
-# What the talk evaluates (subscriptions, feeds) and the nodes it needs: crawlers, filters, reflectors.
-TALK = (
+# Workloads of the talk: subscriptions, feeds, and the crawlers, filters and reflectors it needs.
+TALK_WORKLOADS = (
     (1_000_000, 100_000, (1, 1, 1)),
     (10_000_000, 1_000_000, (1, 28, 28)),
     (20_000_000, 500_000, (1, 25, 25)),

@@ -1,9 +1,8 @@
-"""The talk's provisioning: begin with one of each service; while there is a violation, decompose that service.
+"""Provisioning as in the Cobra talk: start with one replica of each service; while a limit is violated, add replicas.
 
-Because more replicas of one service never lighten another's node, no service ever gets more replicas than it has in any
-topology that works: whenever a node is overloaded, every such topology has more replicas of that service than are there
-now. So the topology found is the smallest in each service, and the smallest altogether. The tests hold it against an
-exhaustive search.
+More replicas of one service never decrease the load of another service's nodes. So whenever a node is overloaded, every
+valid topology has more replicas of that service than the current one, and the result is the smallest valid topology in
+each service and in total. The tests compare it with an exhaustive search.
 """
 
 from __future__ import annotations
@@ -12,16 +11,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidings.errors import InputError
-from tidings.provision.costs import Costs
-from tidings.provision.demand import Demand, Node
-from tidings.provision.model import CONSTRAINTS, PLANS, SERVICES, Load, Model, Plan, Service, Topology, limits
+from tidings.provision.costs import ServiceCosts
+from tidings.provision.demand import Demand, NodeSize
+from tidings.provision.model import (
+    CONSTRAINTS,
+    FILTER_MODES,
+    SERVICES,
+    FilterMode,
+    NodeLoad,
+    Service,
+    ServiceLoadModel,
+    Topology,
+    node_limits,
+)
 
-MOST = 100_000  # replicas of a service; whoever needs more has mistyped
+MAX_REPLICAS = 100_000  # of a service; a larger demand is a typing error
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A service whose nodes bear too much of something."""
+    """A service whose nodes exceed a limit."""
 
     service: Service
     constraint: str
@@ -30,8 +39,8 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """A service was decomposed from so many replicas into so many, because of the violation at its beginning."""
+class ScalingStep:
+    """Replicas of a service before and after, and the violation that required more."""
 
     violation: Violation
     before: int
@@ -39,85 +48,87 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Provisioned:
-    """A topology without violations, how it came about, and what every node bears."""
+class ProvisioningResult:
+    """A topology without violations, the steps to it, and the load of every node."""
 
-    plan: Plan
+    plan: FilterMode
     topology: Topology
-    steps: Sequence[Step]
-    loads: Mapping[Service, Load]
-    limits: Load
+    steps: Sequence[ScalingStep]
+    loads: Mapping[Service, NodeLoad]
+    limits: NodeLoad
 
     def headroom(self, service: Service, constraint: str) -> float:
-        """The share that is left."""
+        """Return the share of the limit that is free."""
         limit: float = getattr(self.limits, constraint)
         return 1 - float(getattr(self.loads[service], constraint)) / limit
 
 
-class Hopeless(InputError):
-    """No number of replicas makes a violation go away."""
+class CannotProvision(InputError):
+    """No number of replicas removes a violation."""
 
-    def __init__(self, violation: Violation, plan: Plan) -> None:
-        used, limit = (_told(violation.constraint, value) for value in (violation.used, violation.limit))
+    def __init__(self, violation: Violation, plan: FilterMode) -> None:
+        used, limit = (_format_quantity(violation.constraint, value) for value in (violation.used, violation.limit))
         super().__init__(
-            f"A {violation.service} needs {used} of {violation.constraint.split('_')[0]}, however many there are, and "
-            f"a node has {limit} ({plan}); give nodes more, or ask for less."
+            f"A {violation.service} needs {used} of {violation.constraint.split('_')[0]} for any number of replicas, "
+            f"but a node has {limit} ({plan}). Use larger nodes, or reduce the demand."
         )
         self.violation, self.plan = violation, plan
 
 
-def provision(demand: Demand, node: Node, costs: Costs, plan: Plan | None = None) -> Provisioned:
-    """The smallest topology; without a plan told, the best of all plans. Of equals the first of `PLANS`."""
-    found: list[Provisioned] = []
-    hopeless: list[Hopeless] = []
-    for one in PLANS if plan is None else (plan,):
+def provision(
+    demand: Demand, node: NodeSize, costs: ServiceCosts, plan: FilterMode | None = None
+) -> ProvisioningResult:
+    """Return the smallest topology; without a plan, over all plans (the first of `FILTER_MODES` if equal)."""
+    results: list[ProvisioningResult] = []
+    errors: list[CannotProvision] = []
+    for mode in FILTER_MODES if plan is None else (plan,):
         try:
-            found.append(decompose(Model(demand, costs, one), limits(node)))
-        except Hopeless as error:
-            hopeless.append(error)
-    if not found:
-        raise hopeless[-1]
-    return min(found, key=lambda one: one.topology.nodes)
+            results.append(decompose(ServiceLoadModel(demand, costs, mode), node_limits(node)))
+        except CannotProvision as error:
+            errors.append(error)
+    if not results:
+        raise errors[-1]
+    return min(results, key=lambda result: result.topology.nodes)
 
 
-def decompose(model: Model, limit: Load) -> Provisioned:
-    """The talk's algorithm for one plan."""
-    topology, steps = Topology(), list[Step]()
+def decompose(model: ServiceLoadModel, limit: NodeLoad) -> ProvisioningResult:
+    """Run the algorithm of the talk for one plan."""
+    topology, steps = Topology(), list[ScalingStep]()
     while (violation := find_violation(model, topology, limit)) is not None:
-        _require_hope(model, topology, limit, violation)
+        _require_solution(model, topology, limit, violation)
         before = getattr(topology, violation.service)
         topology = topology._replace(**{violation.service: before + 1})
         last = steps[-1] if steps else None
-        if last is not None and _same(last.violation, violation):
-            steps[-1] = Step(last.violation, last.before, before + 1)
+        if last is not None and _is_same_limit(last.violation, violation):
+            steps[-1] = ScalingStep(last.violation, last.before, before + 1)
         else:
-            steps.append(Step(violation, before, before + 1))
-    return Provisioned(model.plan, topology, steps, model.loads(topology), limit)
+            steps.append(ScalingStep(violation, before, before + 1))
+    return ProvisioningResult(model.plan, topology, steps, model.loads(topology), limit)
 
 
-def find_violation(model: Model, topology: Topology, limit: Load) -> Violation | None:
-    """The worst violation there is: that which exceeds its limit the most times."""
-    worst, most = None, 1.0
+def find_violation(model: ServiceLoadModel, topology: Topology, limit: NodeLoad) -> Violation | None:
+    """Return the violation with the largest ratio to its limit, or None."""
+    worst, worst_ratio = None, 1.0
     for service in SERVICES:
         load = model.load(service, topology)
         for constraint, used, allowed in zip(CONSTRAINTS, load, limit, strict=True):
-            if used > allowed and used / allowed > most:
-                worst, most = Violation(service, constraint, used, allowed), used / allowed
+            if used > allowed and used / allowed > worst_ratio:
+                worst, worst_ratio = Violation(service, constraint, used, allowed), used / allowed
     return worst
 
 
-def _require_hope(model: Model, topology: Topology, limit: Load, violation: Violation) -> None:
-    alone = model.load(violation.service, topology._replace(**{violation.service: MOST}))
-    least: float = getattr(alone, violation.constraint)
+def _require_solution(model: ServiceLoadModel, topology: Topology, limit: NodeLoad, violation: Violation) -> None:
+    load = model.load(violation.service, topology._replace(**{violation.service: MAX_REPLICAS}))
+    least: float = getattr(load, violation.constraint)
     if least > violation.limit:
-        raise Hopeless(Violation(violation.service, violation.constraint, least, violation.limit), model.plan)
+        raise CannotProvision(Violation(violation.service, violation.constraint, least, violation.limit), model.plan)
 
 
-def _same(one: Violation, other: Violation) -> bool:
-    return (one.service, one.constraint) == (other.service, other.constraint)
+def _is_same_limit(first: Violation, second: Violation) -> bool:
+    return (first.service, first.constraint) == (second.service, second.constraint)
 
 
-def _told(constraint: str, value: float) -> str:
+def _format_quantity(constraint: str, value: float) -> str:
     if constraint == "cores":
         return f"{value:,.2g} cores"
     return f"{value / 1e6:,.0f} {'MB' if constraint == 'memory_bytes' else 'Mbps'}"
