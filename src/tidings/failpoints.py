@@ -1,36 +1,72 @@
-"""Places in the life of a batch where a test can have the process killed: what a crash would break breaks there."""
+"""Failpoints: named places where a test can stop the program as a crash would.
+
+`TIDINGS_FAILPOINT=before-commit@3` kills the process (SIGKILL, no cleanup) when batch 3 reaches `before-commit`;
+`before-commit@any` kills it at the first batch. In one process, `arm` raises an exception there instead.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
 
-POINTS = (
-    "before reading",
-    "after reading",
-    "before matching",
-    "after matching",
-    "before writing",
-    "after writing",
-    "before committing",
-    "after committing",
-    "before checkpointing",
-    "after checkpointing",
+BATCH_FAILPOINTS = (
+    "before-read",
+    "after-read",
+    "before-match",
+    "after-match",
+    "before-write",
+    "after-write",
+    "before-commit",
+    "after-commit",
+    "before-checkpoint",
+    "after-checkpoint",
 )
-KEEPING_POINTS = ("after keeping",)  # of what is stored while the next batch is matched
-CORRELATE_POINTS = ("before correlating", "before tracking", "after tracking")  # of a batch of correlations
-SWITCH_POINTS = ("before switching", "after switching")  # to a plan that was learned meanwhile
-CRAWL_POINTS = (
-    "before storing articles",
-    "after storing articles",
-    "before putting articles",
-    "after putting articles",
-)
-VARIABLE = "TIDINGS_CRASH"  # "POINT@BATCH", as in "after writing@3"; "POINT@any" is the first such point
+SPILL_FAILPOINTS = ("after-spill",)
+CORRELATION_FAILPOINTS = ("before-correlate", "before-track", "after-track")
+PLAN_FAILPOINTS = ("before-switch", "after-switch")
+CRAWL_FAILPOINTS = ("before-store-articles", "after-store-articles", "before-put-articles", "after-put-articles")
+VARIABLE = "TIDINGS_FAILPOINT"
+_ALL = {*BATCH_FAILPOINTS, *SPILL_FAILPOINTS, *CORRELATION_FAILPOINTS, *PLAN_FAILPOINTS, *CRAWL_FAILPOINTS}
 
 
-def failpoint(point: str, batch: int) -> None:
-    """Called at each point; kills the process (not even cleaning up) where the environment says so."""
-    assert point in (*POINTS, *KEEPING_POINTS, *CORRELATE_POINTS, *SWITCH_POINTS, *CRAWL_POINTS)
-    if os.environ.get(VARIABLE) in (f"{point}@{batch}", f"{point}@any"):
+class FailpointReached(Exception):
+    """Raised at an armed failpoint. Only tests see it."""
+
+
+class _Armed(NamedTuple):
+    name: str
+    batch: int | None
+    error: type[Exception]
+
+
+_armed: list[_Armed] = []
+
+
+@contextmanager
+def arm(name: str, batch: int | None = None, error: type[Exception] = FailpointReached) -> Iterator[None]:
+    """Raise `error` at a failpoint of this process, in one batch or (None) in every batch."""
+    _check_name(name)
+    armed = _Armed(name, batch, error)
+    _armed.append(armed)
+    try:
+        yield
+    finally:
+        _armed.remove(armed)
+
+
+def failpoint(name: str, batch: int) -> None:
+    """Mark a failpoint. Does nothing unless the environment or `arm` names it."""
+    _check_name(name)
+    if os.environ.get(VARIABLE) in (f"{name}@{batch}", f"{name}@any"):
         os.kill(os.getpid(), signal.SIGKILL)
+    for armed in _armed:
+        if armed.name == name and armed.batch in (None, batch):
+            raise armed.error(f"{name}@{batch}")
+
+
+def _check_name(name: str) -> None:
+    if name not in _ALL:
+        raise ValueError(f"failpoint {name!r}: unknown. Choose one of {', '.join(sorted(_ALL))}.")

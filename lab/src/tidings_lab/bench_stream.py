@@ -1,7 +1,7 @@
-"""The stream measured: sustained rate into SQLite beside the batch rate, latency at given rates, a new subscription.
+"""Stream benchmark: sustained rate into SQLite and batch rate, latency at given rates, delay of a new subscription.
 
-All of it in one session, so that what is compared had the same warm JVM. The subscriptions are long enough that about
-one matches a post, as the issue asks.
+Everything runs in one session, so that all measurements share a warm JVM. The subscriptions are long enough for about
+one match per post.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,64 +19,64 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import tidings
-from tidings.config import MAX_POSTS_A_BATCH
+from tidings.config import MAX_POSTS_PER_BATCH
 from tidings.store import Store, open_store
 from tidings_lab import stages
 from tidings_lab.bench_store import measure_rows
 from tidings_lab.datasets import Posts, sample_texts
 from tidings_lab.feeder import MARKER, Feeder
+from tidings_lab.progress import Report
 from tidings_lab.sample_queries import draw_queries
 
-Say = Callable[[str], None]
-WORDS = (3, 6)  # of a subscription: 0.9 of 100,000 match a tweet
+QUERY_TERMS = (3, 6)  # minimum and maximum per subscription: a tweet matches 0.9 of 100,000
 RATES = (1_000, 10_000)
-_FILES = 40  # of the posts once
-_TIMES = 4  # they come, under other ids: the last batch, which is stored with nothing beside it, must not count much
-_WARM_UPS = 2  # turns, of many small batches: the JVM's compiler needs hundreds to be done with Spark's planner
-_MEASURED = 3  # turns
-_EVERY_S = 0.1  # a file of posts
+_FILES = 40  # with all posts once
+_COPIES = 4  # of all posts, with other ids: the last batch, whose commit overlaps with nothing, must not dominate
+_WARM_UPS = 2  # turns of many small batches: the JVM needs hundreds of them to compile Spark's planner
+_MEASURED_TURNS = 3
+_FILE_INTERVAL_S = 0.1
 
 
-def measure_stream(posts: Posts, subscriptions: int, seed: int, quick: bool, say: Say) -> dict[str, Any]:
-    """All measurements of the stream; returns what the record keeps."""
+def measure_stream(posts: Posts, subscriptions: int, seed: int, quick: bool, report: Report) -> dict[str, Any]:
+    """Run all measurements of the stream."""
     rng = np.random.default_rng([seed, 3])
-    queries = draw_queries(sample_texts(posts, rng), subscriptions, rng, *WORDS).to_pylist()
+    queries = draw_queries(sample_texts(posts, rng), subscriptions, rng, *QUERY_TERMS).to_pylist()
     with tempfile.TemporaryDirectory(prefix="tidings-bench-stream-") as name:
         folder = Path(name)
-        found: dict[str, Any] = {"sustained": _sustained(folder / "sustained", posts, queries, say)}
+        measured: dict[str, Any] = {"sustained": _measure_sustained(folder / "sustained", posts, queries, report)}
         seconds = 5 if quick else 30
-        found["latency"] = [
-            measure_latency(folder / f"rate{rate}", posts, queries, rate, seconds, say) for rate in RATES
+        measured["latency"] = [
+            measure_latency(folder / f"rate{rate}", posts, queries, rate, seconds, report) for rate in RATES
         ]
-    found["rows"] = measure_rows(3 if quick else 8, 10_000 if quick else 75_000, say)
-    return found
+    measured["rows"] = measure_rows(3 if quick else 8, 10_000 if quick else 75_000, report)
+    return measured
 
 
-def _sustained(folder: Path, posts: Posts, queries: list[str], say: Say) -> dict[str, Any]:
-    """posts/s of floor, batch and stream from the same files into SQLite; the first turns are a warm-up."""
+def _measure_sustained(folder: Path, posts: Posts, queries: list[str], report: Report) -> dict[str, Any]:
+    """Measure posts/s of floor, batch and stream (into SQLite) on the same files; the first turns warm up."""
     source = folder / "posts"
-    count = _write(posts, source)
+    count = _write_files(posts, source)
     spark = tidings.session()
-    frame = spark.read.parquet(str(source)).select("id", "text")
-    floor = frame.mapInArrow(stages.identity, "id bigint, text string")
+    source_posts = spark.read.parquet(str(source)).select("id", "text")
+    floor = source_posts.mapInArrow(stages.identity, "id bigint, text string")
     table = pa.table({"id": np.arange(1, len(queries) + 1), "query": queries})
-    from tidings.spark.api import prepare
+    from tidings.spark.api import prepare_match
 
-    batch = prepare(frame, table, plan="replicated").matches
+    batch = prepare_match(source_posts, table, plan="replicated").matches
     rates: dict[str, list[float]] = {"floor": [], "batch": [], "stream": []}
     shares, matches = [], 0
-    for turn in range(_WARM_UPS + _MEASURED):
-        for name, one in (("floor", floor), ("batch", batch)):
+    for turn in range(_WARM_UPS + _MEASURED_TURNS):
+        for name, frame in (("floor", floor), ("batch", batch)):
             start = time.perf_counter()
-            one.write.format("noop").mode("overwrite").save()
+            frame.write.format("noop").mode("overwrite").save()
             rates[name].append(count / (time.perf_counter() - start))
         with _store(folder / f"state{turn}", queries) as store:
-            at_once = 1 if turn < _WARM_UPS else MAX_POSTS_A_BATCH  # a file at least
-            seconds, progress = _taken(folder / f"state{turn}", store, source, at_once)
+            posts_per_batch = 1 if turn < _WARM_UPS else MAX_POSTS_PER_BATCH  # at least one file
+            seconds, progress = _time_stream(folder / f"state{turn}", store, source, posts_per_batch)
             rates["stream"].append(count / seconds)
-            shares.append(_bookkeeping(progress))
+            shares.append(_bookkeeping_share(progress))
             matches = store.sizes().matches
-        say("  " + ", ".join(f"{name} {rate[-1]:,.0f}" for name, rate in rates.items()) + " posts/s")
+        report("  " + ", ".join(f"{name} {rate[-1]:,.0f}" for name, rate in rates.items()) + " posts/s")
     warm = (rates[name][_WARM_UPS:] for name in ("stream", "batch"))
     ratios = [stream / batch for stream, batch in zip(*warm, strict=True)]
     return {
@@ -89,23 +89,23 @@ def _sustained(folder: Path, posts: Posts, queries: list[str], say: Say) -> dict
     }
 
 
-def _write(posts: Posts, source: Path) -> int:
-    """The posts as files, several times over; how many they are then."""
+def _write_files(posts: Posts, source: Path) -> int:
+    """Write several copies of the posts as files. Returns the number of posts."""
     source.mkdir(parents=True)
     size = -(-len(posts) // _FILES)
-    for number in range(_FILES * _TIMES):
+    for number in range(_FILES * _COPIES):
         part = posts.table.slice(number % _FILES * size, size).select(["text"])
         ids = pa.array(np.arange(len(part), dtype=np.int64) + number * size)
         pq.write_table(part.add_column(0, "id", ids), source / f"{number:03}.parquet")
-    return len(posts) * _TIMES
+    return len(posts) * _COPIES
 
 
-def _taken(folder: Path, store: Store, source: Path, at_once: int) -> tuple[float, list[Any]]:
-    """The seconds a stream takes for all files that are there, its batches alone, and what Spark told of them."""
-    with _running(folder, store, source, at_once, once=True) as (query, batches):
+def _time_stream(folder: Path, store: Store, source: Path, posts_per_batch: int) -> tuple[float, list[Any]]:
+    """Run a stream over all files. Returns the seconds of its batches and Spark's progress reports."""
+    with _running_stream(folder, store, source, posts_per_batch, once=True) as (query, runner):
         query.awaitTermination()
         ended = time.perf_counter()
-        batches.until_stored()
+        runner.commits.wait()
         last_s = time.perf_counter() - ended
         progress = [one for one in query.recentProgress if one.numInputRows]
     return sum(one.durationMs["triggerExecution"] for one in progress) / 1000 + last_s, progress
@@ -115,108 +115,97 @@ def _taken(folder: Path, store: Store, source: Path, at_once: int) -> tuple[floa
 def _store(folder: Path, queries: list[str]) -> Iterator[Store]:
     folder.mkdir(parents=True)
     with open_store(folder) as store:
-        store.subscribe_many([(query,) for query in queries])
+        store.subscriptions.add_many([(query,) for query in queries])
         yield store
 
 
 @contextmanager
-def _running(
-    folder: Path, store: Store, source: Path, at_once: int = MAX_POSTS_A_BATCH, once: bool = False
+def _running_stream(
+    folder: Path, store: Store, source: Path, posts_per_batch: int = MAX_POSTS_PER_BATCH, once: bool = False
 ) -> Iterator[tuple[Any, Any]]:
-    """A stream in this session, with its batches; the parts are those of `tidings run`."""
-    from tidings.stream.checkpoint import stream_id
-    from tidings.stream.commit_queue import Storing
-    from tidings.stream.file_source import first_look, read_folder
-    from tidings.stream.index_updater import Follower
-    from tidings.stream.micro_batch import Batches, each_batch
-    from tidings.stream.plan_refresh import Relearner
+    """A stream in this session and its batch runner, assembled like `tidings run`."""
+    from tidings.stream.commit_queue import CommitQueue
+    from tidings.stream.file_source import infer_or_load_schema, stream_files
+    from tidings.stream.index_updater import IndexUpdater
+    from tidings.stream.live_index import LiveIndex
+    from tidings.stream.micro_batch import MicroBatchRunner, write_batches
+    from tidings.stream.plan_refresh import PlanRefresher
     from tidings.stream.session import STREAM_SETTINGS
-    from tidings.stream.sinks import ToStore
-    from tidings.stream.source_log import taken_files
 
     spark = tidings.session()
     for name, value in STREAM_SETTINGS.items():
         spark.conf.set(name, value)
     checkpoint = folder / "checkpoint"
-    look = first_look(spark, str(source), folder / "source.json", lambda: False)
-    if look is None:
-        raise RuntimeError("nobody stops a benchmark")
-    follower = Follower(store, folder / "index")
-    relearner = Relearner(follower, store, None)
-    storing = Storing(store, folder / "found", lambda: open_store(folder))
-    batches = Batches(
-        store,
-        follower,
-        ToStore(),
-        lambda: stream_id(checkpoint),
-        relearner,
-        files=lambda batch: taken_files(checkpoint, batch),
-        storing=storing,
-    )
-    writer = each_batch(read_folder(spark, look, at_once), batches)
+    directory = infer_or_load_schema(spark, str(source), folder / "source.json", lambda: False)
+    if directory is None:
+        raise RuntimeError("the stream was stopped before it started")
+    updater = IndexUpdater(store, folder / "index")
+    commits = CommitQueue(store, folder / "spill", lambda: open_store(folder))
+    runner = MicroBatchRunner(checkpoint, LiveIndex(updater, PlanRefresher(updater, store)), commits)
+    writer = write_batches(stream_files(spark, directory, posts_per_batch), runner)
     writer = writer.option("checkpointLocation", os.path.abspath(checkpoint))
     query = (writer.trigger(availableNow=True) if once else writer.trigger(processingTime="100 milliseconds")).start()
     try:
-        yield query, batches
+        yield query, runner
     finally:
-        batches.stopping.set()
-        with batches.running:
+        runner.stopping.set()
+        with runner.running:
             pass
         query.stop()
-        batches.until_stored()
+        commits.wait()
 
 
 def measure_latency(
-    folder: Path, posts: Posts, queries: list[str], rate: int, seconds: int, say: Say
+    folder: Path, posts: Posts, queries: list[str], rate: int, seconds: int, report: Report
 ) -> dict[str, Any]:
-    """Milliseconds from a post's file being there to its match being stored, and until a new subscription matches."""
+    """Measure milliseconds from input file to stored match, and from a new subscription to its first match."""
     source = folder / "posts"
     source.mkdir(parents=True)
     with _store(folder / "state", queries) as store:
-        feeder = Feeder(source, posts, rate, _EVERY_S)
-        feeder.put()
-        with _running(folder / "state", store, source) as (query, _):
+        feeder = Feeder(source, posts, rate, _FILE_INTERVAL_S)
+        feeder.write_file()
+        with _running_stream(folder / "state", store, source) as (query, _):
             feeder.start()
-            time.sleep(5)  # the JVM and the workers get warm
+            time.sleep(5)  # warm-up of the JVM and the workers
             warm = time.time()
             time.sleep(seconds / 2)
-            asked = time.time()
-            marker = store.subscribe(MARKER)
+            subscribed = time.time()
+            marker = store.subscriptions.add(MARKER)
             time.sleep(seconds / 2)
             feeder.stop()
             progress = [one for one in query.recentProgress if one.numInputRows]
-        stored_at = {one.batch: one.finished_at for one in store.ledger(last=10_000) if one.finished_at}
+        stored_at = {one.batch: one.finished_at for one in store.batches.recent(limit=10_000) if one.finished_at}
         latencies = _latencies(store, marker, stored_at)
-        first = min((stored_at[match.batch] for match in store.matches(marker, limit=1)), default=float("nan"))
+        first = min((stored_at[match.batch] for match in store.matches.since(marker, limit=1)), default=float("nan"))
     percentiles = {f"p{p}_ms": float(np.percentile(latencies, p)) * 1000 for p in (50, 95, 99)}
-    say(
+    report(
         f"  {rate:,} posts/s: "
         + ", ".join(f"{name} {value:,.0f}" for name, value in percentiles.items())
-        + f"; a new subscription matched after {(first - asked) * 1000:,.0f} ms"
+        + f"; a new subscription matched after {(first - subscribed) * 1000:,.0f} ms"
     )
     return {
         "posts_per_second": rate,
         "seconds": seconds,
         "measured_from": warm,
         **percentiles,
-        "first_match_ms": (first - asked) * 1000,
-        "bookkeeping_share": _bookkeeping(progress),
+        "first_match_ms": (first - subscribed) * 1000,
+        "bookkeeping_share": _bookkeeping_share(progress),
         "batches": len(progress),
-        "behind": feeder.put_posts - sum(one.numInputRows for one in progress),
+        "backlog_posts": feeder.posts_written - sum(one.numInputRows for one in progress),
     }
 
 
 def _latencies(store: Store, marker: int, stored_at: dict[int, float]) -> list[float]:
-    """Of all posts that the marker found: `time` tells when each was put there."""
-    found: list[float] = []
+    """Return the latencies of all posts with the marker; `time` of a post is when it was written."""
+    latencies: list[float] = []
     cursor = 0
-    while page := store.matches(marker, since=cursor, limit=10_000):
-        found += [stored_at[one.batch] - float(one.time or "nan") for one in page if one.batch in stored_at]
+    while page := store.matches.since(marker, cursor=cursor, limit=10_000):
+        latencies += [stored_at[one.batch] - float(one.time or "nan") for one in page if one.batch in stored_at]
         cursor = page[-1].cursor
-    return found or [float("nan")]
+    return latencies or [float("nan")]
 
 
-def _bookkeeping(progress: list[Any]) -> float:
-    """The share of the batches' time that is Spark's own: everything but running our function."""
-    whole = sum(one.durationMs["triggerExecution"] for one in progress)
-    return 1 - sum(one.durationMs.get("addBatch", 0) for one in progress) / whole if whole else float("nan")
+def _bookkeeping_share(progress: list[Any]) -> float:
+    """Return Spark's own share of the batch time: everything except our function."""
+    total = sum(one.durationMs["triggerExecution"] for one in progress)
+    return 1 - sum(one.durationMs.get("addBatch", 0) for one in progress) / total if total else float("nan")

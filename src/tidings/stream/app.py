@@ -1,224 +1,221 @@
-"""`tidings run`: start the stream, keep it going, stop it so that nothing is lost and a second run goes on."""
+"""Run a stream: open its state, start Spark, run batches until stopped. A second run continues where it stopped."""
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
-from contextlib import AbstractContextManager, ExitStack, nullcontext
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tidings.balance.spec import PlanSpec
 from tidings.correlate.windows import check_settings
 from tidings.errors import InputError
-from tidings.spark.kafka import SCHEME, parse_kafka_url
-from tidings.spark.signals import JVM_GONE, ended_by_signals, forgiven_when, set_by_signals
+from tidings.log import Event
+from tidings.spark.kafka import KAFKA_SCHEME, parse_kafka_url
+from tidings.spark.signals import JVM_GONE, exit_on_signal, ignore_errors_once_stopping, set_event_on_signal
 from tidings.store import Store, open_store
-from tidings.store.lease import hold_file
-from tidings.stream.checkpoint import check, check_source, check_stored, open_batch, stream_id
-from tidings.stream.commit_queue import Storing, store_left
-from tidings.stream.index_bootstrap import Following, followed
-from tidings.stream.load_shedding import Shedder
-from tidings.stream.maintenance import tidied
-from tidings.stream.metrics.correlations import FOLDER, CorrelationFigures, load_correlations
-from tidings.stream.metrics.prometheus import serve
-from tidings.stream.micro_batch import Batches, each_batch
-from tidings.stream.options import Say, StreamRequest
-from tidings.stream.plan_refresh import Relearner
-from tidings.stream.progress_listener import Listener, Newest, Watch
-from tidings.stream.provenance import Lineage
-from tidings.stream.rebalancer import Adjuster
-from tidings.stream.session import started
-from tidings.stream.shutdown import failed, hear_out, until_stopped
-from tidings.stream.sinks import Delivery, ToKafka, ToParquet, ToStore
-from tidings.stream.source_cleanup import TwiceTaken, deleting
-from tidings.stream.source_log import taken_files
-from tidings.stream.sources import Incoming, incoming
+from tidings.stream.checkpoint import check_checkpoint, check_committed, check_source, open_batch, stream_id
+from tidings.stream.commit_queue import CommitQueue, recover_spilled
+from tidings.stream.index_bootstrap import open_or_build_index
+from tidings.stream.index_updater import IndexUpdater
+from tidings.stream.live_index import LiveIndex
+from tidings.stream.load_shedding import LoadShedder
+from tidings.stream.maintenance import maintenance_loop
+from tidings.stream.metrics.correlations import FOLDER as CORRELATIONS
+from tidings.stream.metrics.correlations import load_correlation_metrics
+from tidings.stream.metrics.prometheus import serve_metrics
+from tidings.stream.micro_batch import MicroBatchRunner, write_batches
+from tidings.stream.options import StreamOptions
+from tidings.stream.plan_refresh import PlanRefresher
+from tidings.stream.progress_listener import ProgressListener, StreamMetrics
+from tidings.stream.provenance import StoreProvenance
+from tidings.stream.rebalancer import Rebalancer
+from tidings.stream.session import stream_session
+from tidings.stream.shutdown import drain_progress, run_until_stopped, to_user_error
+from tidings.stream.sinks import open_sink
+from tidings.stream.source_cleanup import SharedSourceCleaner, cleanup_loop
+from tidings.stream.source_log import check_files_exist, files_of_batch
+from tidings.stream.sources import StreamSource, open_source
+from tidings.stream.state_dir import SPILL, state_dir_lease
+
+LOG = logging.getLogger("tidings.stream")
 
 
-def run_stream(request: StreamRequest, say: Say) -> None:
-    """Run until told to stop (SIGINT, SIGTERM) or, with `once`, until all that is there is taken."""
-    request.folder.mkdir(parents=True, exist_ok=True)
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """The open state of a stream. `spec` is None if the index is replicated."""
+
+    store: Store
+    updater: IndexUpdater
+    spec: PlanSpec | None
+    provenance: StoreProvenance
+
+
+def run_stream(options: StreamOptions) -> None:
+    """Run until SIGINT or SIGTERM or, with `once`, until the input that exists is matched."""
     stop = threading.Event()
     with ExitStack() as stack:
-        with ended_by_signals():
-            store = stack.enter_context(open_store(request.where))
-            stack.enter_context(store.hold_stream())
-            stack.enter_context(hold_file(request.folder / "work.lock", "stream", request.folder))  # for all stores
-            lineage = _lineage(request, store, say)
-            store_left(store, request.folder / "found")
-            _check_checkpoint(request, store)
-            if request.correlate is not None:
-                check_settings(request.folder / FOLDER, request.correlate.settings)
-            following = followed(request, store, say)
-            lineage.note(following.follower.index.manifest.position)
-        stack.callback(following.follower.close)
-        stack.enter_context(set_by_signals(stop))
-        spark = stack.enter_context(started(request))
-        newest = Newest()
-        source = incoming(request, spark, newest, stop, say)
-        if source is not None:
-            beside = _correlating(request, source, spark, stop, say)
-            batches = _batches(request, store, following, source, spark, stop, say, lineage)
-            watch = _watched(request, store, following, source, batches, newest)
-            stack.enter_context(tidied(request, following.follower, say))
-            _run(request, source.posts, batches, watch, spark, stop, say, beside)
+        with exit_on_signal():
+            state = stack.enter_context(open_state(options))
+        stack.enter_context(set_event_on_signal(stop))
+        spark = stack.enter_context(stream_session(options))
+        run_on_session(options, state, spark, stop)
 
 
-def _lineage(request: StreamRequest, store: Store, say: Say) -> Lineage:
-    """What is in the folder is of this store afterwards, or gone."""
-    lineage = Lineage(store, request.folder)
-    if not lineage.holds():
-        say(f"the index in {request.folder} was made from another store, or from this one before it was put back")
-        lineage.forget()
-    return lineage
+@contextmanager
+def open_state(options: StreamOptions) -> Iterator[StreamState]:
+    """Open store and index, hold their leases, recover what a killed run left. Raises InputError if damaged."""
+    work_dir = options.work_dir
+    work_dir.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        store = stack.enter_context(open_store(options.store_url))
+        stack.enter_context(store.lease("stream"))
+        stack.enter_context(state_dir_lease(work_dir))
+        provenance = StoreProvenance(store, work_dir)
+        if not provenance.matches_store():
+            LOG.warning(Event("index discarded", work_dir=work_dir, reason="it was built from another store"))
+            provenance.discard_derived_state()
+        recover_spilled(store, work_dir / SPILL)
+        _check_checkpoint(options, store)
+        if options.correlate is not None:
+            check_settings(work_dir / CORRELATIONS, options.correlate.settings)
+        updater, spec = open_or_build_index(options, store)
+        stack.callback(updater.close)
+        provenance.record(updater.index.manifest.log_position)
+        yield StreamState(store, updater, spec, provenance)
 
 
-def _check_checkpoint(request: StreamRequest, store: Store) -> None:
-    """InputError unless the stream can go on, with all files of a batch that has to be run again."""
-    checkpoint = request.checkpoint
-    check(checkpoint, partial(_last_begun, store))
-    check_source(checkpoint, parse_kafka_url(request.posts).topic if request.posts.startswith(SCHEME) else None)
+def run_on_session(options: StreamOptions, state: StreamState, spark: SparkSession, stop: threading.Event) -> None:
+    """Run the stream in a Spark session until `stop` is set or, with `once`, until the input is matched."""
+    source = open_source(options, spark, stop)
+    if source is None:
+        return
+    if options.correlate is not None:
+        _check_has_times(source)
+    runner = _build_runner(options, state, source, spark, stop)
+    metrics = StreamMetrics(options, source, runner)
+    listener = ProgressListener(metrics)
+    spark.streams.addListener(listener)
+    try:
+        with maintenance_loop(options, state.updater), _metrics_server(options, metrics):
+            _run_query(options, source, runner, metrics, spark, stop)
+    finally:
+        with suppress(Exception):  # the JVM may be gone
+            spark.streams.removeListener(listener)
+    metrics.refresh_totals()
+    metrics.publish(state="stopped")
+    LOG.info(Event("stream stopped", posts=metrics.snapshot.posts, matches=metrics.snapshot.matches))
+
+
+def _check_checkpoint(options: StreamOptions, store: Store) -> None:
+    """Raise InputError unless the stream can continue, with all files of a batch that has to be replayed."""
+    checkpoint = options.checkpoint
+    check_checkpoint(checkpoint, lambda stream: _last_begun(store, stream))
+    topic = parse_kafka_url(options.posts).topic if options.posts.startswith(KAFKA_SCHEME) else None
+    check_source(checkpoint, topic)
     if not (checkpoint / "metadata").exists():
         return
     stream, batch = stream_id(checkpoint), open_batch(checkpoint)
-    unstored = [one.batch for one in store.ledger(stream) if one.state != "done"]
-    check_stored(checkpoint, _last_begun(store, stream), unstored)
-    if batch is not None and (batch in unstored or batch > _last_begun(store, stream)):
-        taken_files(checkpoint, batch)
+    last_begun = _last_begun(store, stream)
+    uncommitted = [record.batch for record in store.batches.recent(stream) if record.state != "done"]
+    check_committed(checkpoint, last_begun, uncommitted)
+    if batch is not None and (batch in uncommitted or batch > last_begun):
+        check_files_exist(checkpoint, batch, files_of_batch(checkpoint, batch))
 
 
 def _last_begun(store: Store, stream: str) -> int:
-    return max((one.batch for one in store.ledger(stream, last=1)), default=-1)
+    return max((record.batch for record in store.batches.recent(stream, limit=1)), default=-1)
 
 
-def _batches(
-    request: StreamRequest,
-    store: Store,
-    following: Following,
-    source: Incoming,
-    spark: SparkSession,
-    stop: threading.Event,
-    say: Say,
-    lineage: Lineage,
-) -> Batches:
-    """All that a batch needs; a first plan is learned where there are posts to learn from."""
-    kept = request.folder / "plan.json"
-    relearner = Relearner(following.follower, store, following.wanted, request.relearn, kept, say)
-    relearner.learn_first(source.sample, stop)
-    return Batches(
-        store,
-        following.follower,
-        _delivery(request, spark),
-        lambda: stream_id(request.checkpoint),
-        relearner,
-        Shedder(request.shed, request.latency_s, source.unread),
-        lambda batch: _files(request, source, batch),
-        Storing(store, request.folder / "found", lambda: open_store(request.where)),
-        pin_anew=request.pin_anew,
-        adjuster=_adjuster(request, following, relearner, say),
-        lineage=lineage,
-    )
-
-
-def _files(request: StreamRequest, source: Incoming, batch: int) -> list[Path]:
-    """Those that a batch takes; InputError if one is gone, or cannot be read as the others are."""
-    files = taken_files(request.checkpoint, batch)
-    source.check(files)
-    return files
-
-
-def _adjuster(request: StreamRequest, following: Following, relearner: Relearner, say: Say) -> Adjuster | None:
-    wanted, looked = following.wanted, request.folder / "adjust.json"
-    if wanted is None or not wanted.by_space:
-        return None
-    return Adjuster(following.follower, wanted, relearner.recent, request.adjust, looked, say)
-
-
-def _watched(
-    request: StreamRequest, store: Store, following: Following, source: Incoming, batches: Batches, newest: Newest
-) -> Watch:
-    wanted = following.wanted
-    about = {} if wanted is None else {"partitioner": wanted.partitioner, "placement": wanted.placement}
-    if wanted is not None and wanted.by_space:
-        about = {"partitioner": wanted.partitioner, "shared_out": "places and words"}
-    return Watch(
-        request.folder,
-        store,
-        request.posts,
-        following.plan,
-        lambda: following.follower.index,
-        lambda: batches.spent_ms,
-        source.waiting_files,
-        batches.meter.of,
-        lambda: {**about, **batches.told()},
-        newest,
-    )
-
-
-def _run(
-    request: StreamRequest,
-    posts: DataFrame,
-    batches: Batches,
-    watch: Watch,
-    spark: SparkSession,
-    stop: threading.Event,
-    say: Say,
-    beside: AbstractContextManager[None],
-) -> None:
-    spark.streams.addListener(Listener(watch))
-    with ExitStack() as stack:
-        if request.metrics_port is not None:
-            server = serve(request.metrics_port, lambda: watch.figures, lambda: _tags(request))
-            stack.callback(server.close)
-            say(f"figures for Prometheus: http://127.0.0.1:{server.port}/metrics")
-        try:
-            query = _begun(request, posts, batches)
-            count = batches.follower.index.manifest.subscriptions
-            say(f"taking posts from {request.posts}; {count:,} subscriptions. Ctrl-C stops.")
-            with forgiven_when(stop, *JVM_GONE), beside:
-                until_stopped(query, batches, stop)
-                hear_out(query, watch)
-        except Exception as error:
-            raise failed(batches.failure or error, request, watch) from error
-    watch.count_stored()
-    watch.publish(state="stopped")
-    say(f"stopped: {watch.figures.posts:,} posts, {watch.figures.matches:,} matches stored in this run.")
-
-
-def _tags(request: StreamRequest) -> CorrelationFigures | None:
-    return None if request.correlate is None else load_correlations(request.folder / FOLDER)
-
-
-def _correlating(
-    request: StreamRequest, source: Incoming, spark: SparkSession, stop: threading.Event, say: Say
-) -> AbstractContextManager[None]:
-    """What runs beside the matching where it was asked for; InputError if posts have no times."""
-    if request.correlate is None:
-        return nullcontext()
+def _check_has_times(source: StreamSource) -> None:
     if "time" not in source.posts.columns:
-        found = ", ".join(source.posts.columns)
-        raise InputError(f"--correlate: posts need a column `time` to be put into windows; these have: {found}.")
-    from tidings.stream.correlation_query import correlated  # here: it brings pandas
-
-    beside = correlated(request, request.correlate, source.again, spark, stop, say)
-    if request.processed == "keep":
-        return beside
-    return deleting(beside, TwiceTaken(request.checkpoint, request.folder / FOLDER / "checkpoint"), say)
+        columns = ", ".join(source.posts.columns)
+        raise InputError(f"--correlate: posts need a column `time`. These posts have the columns: {columns}.")
 
 
-def _delivery(request: StreamRequest, spark: SparkSession) -> Delivery:
-    if request.deliver == "store":
-        return ToStore()
-    if request.deliver.startswith(SCHEME):
-        return ToKafka(spark, parse_kafka_url(request.deliver))
-    return ToParquet(Path(request.deliver))
+def _build_runner(
+    options: StreamOptions, state: StreamState, source: StreamSource, spark: SparkSession, stop: threading.Event
+) -> MicroBatchRunner:
+    """Return the runner; fit a first plan if there are posts to learn from."""
+    work_dir, store = options.work_dir, state.store
+    refresher = PlanRefresher(state.updater, store, state.spec, options.refresh_policy, work_dir / "plan.json")
+    refresher.learn_first_plan(source.sample, stop)
+    rebalancer = None
+    if state.spec is not None and state.spec.is_spatial:
+        state_file = work_dir / "rebalance.json"
+        rebalancer = Rebalancer(state.updater, state.spec, refresher.recent, options.rebalance, state_file)
+    return MicroBatchRunner(
+        checkpoint=options.checkpoint,
+        index=LiveIndex(state.updater, refresher, rebalancer, state.provenance),
+        commits=CommitQueue(store, work_dir / SPILL, lambda: open_store(options.store_url)),
+        sink=open_sink(options.sink, spark),
+        shedder=LoadShedder(options.shed, options.max_latency_s, source.backlog),
+        check_files=source.check_files,
+        repin_lost_versions=options.repin_lost_versions,
+    )
 
 
-def _begun(request: StreamRequest, posts: DataFrame, batches: Batches) -> StreamingQuery:
-    location = os.path.abspath(request.checkpoint)
-    writer = each_batch(posts, batches).option("checkpointLocation", location)
-    timed = writer.trigger(availableNow=True) if request.once else writer.trigger(processingTime=request.trigger)
-    return timed.queryName("tidings").start()
+@contextmanager
+def _metrics_server(options: StreamOptions, metrics: StreamMetrics) -> Iterator[None]:
+    if options.metrics_port is None:
+        yield
+        return
+    folder = options.work_dir / CORRELATIONS
+    server = serve_metrics(
+        options.metrics_port,
+        lambda: metrics.snapshot,
+        lambda: None if options.correlate is None else load_correlation_metrics(folder),
+    )
+    LOG.info(Event("metrics server started", url=f"http://127.0.0.1:{server.port}/metrics"))
+    try:
+        yield
+    finally:
+        server.close()
+
+
+def _run_query(
+    options: StreamOptions,
+    source: StreamSource,
+    runner: MicroBatchRunner,
+    metrics: StreamMetrics,
+    spark: SparkSession,
+    stop: threading.Event,
+) -> None:
+    try:
+        query = _start_query(options, source, runner)
+        subscriptions = runner.index.current.manifest.subscriptions
+        LOG.info(Event("stream started", posts=options.posts, subscriptions=subscriptions))
+        with ignore_errors_once_stopping(stop, *JVM_GONE), _correlations(options, source, spark, stop):
+            run_until_stopped(query, runner, stop)
+            drain_progress(query, metrics)
+    except Exception as error:
+        raise to_user_error(runner.error or error, options, metrics) from error
+
+
+def _start_query(options: StreamOptions, source: StreamSource, runner: MicroBatchRunner) -> StreamingQuery:
+    writer = write_batches(source.posts, runner).option("checkpointLocation", os.path.abspath(options.checkpoint))
+    trigger = {"availableNow": True} if options.once else {"processingTime": options.trigger}
+    return writer.trigger(**trigger).queryName("tidings").start()
+
+
+@contextmanager
+def _correlations(
+    options: StreamOptions, source: StreamSource, spark: SparkSession, stop: threading.Event
+) -> Iterator[None]:
+    """Run the correlation query, if any; delete files when both queries have committed them."""
+    if options.correlate is None:
+        yield
+        return
+    from tidings.stream.correlation_query import correlation_query  # imports pandas
+
+    with ExitStack() as stack:
+        if options.clean_source == "delete":
+            correlation_checkpoint = options.work_dir / CORRELATIONS / "checkpoint"
+            stack.enter_context(cleanup_loop(SharedSourceCleaner(options.checkpoint, correlation_checkpoint)))
+        stack.enter_context(correlation_query(options, options.correlate, source.reopen, spark, stop))
+        yield

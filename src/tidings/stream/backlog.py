@@ -1,75 +1,154 @@
-"""How many posts have arrived and are not yet worked off when a batch begins: the buffer that shedding looks at."""
+"""The backlog: input that no batch has read yet. Spark does not report how many files are pending."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from tidings.stream.pending_files import WaitingFiles
-from tidings.stream.source_log import taken_files
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-_NEWEST = 0.3  # what the last batch counts when the bytes of a post are measured
+from tidings.ingest.post_files import FORMAT_OF_SUFFIX
+from tidings.stream.source_log import read_log_file
+
+_LAST_BATCH_WEIGHT = 0.3  # in the moving average of bytes per post
 
 
-class Unread(Protocol):
-    """The posts of a batch, and those that wait behind it."""
+class PendingFiles:
+    """The files of a directory that are not in Spark's log yet."""
 
-    def posts(self, batch: int) -> float | None:
-        """So many, about; None where nobody can tell."""
+    def __init__(self, folder: Path, format: str, log: Path) -> None:
+        self._folder = Path(os.path.abspath(folder))
+        self._suffixes = {suffix for suffix, name in FORMAT_OF_SUFFIX.items() if name == format}
+        self._log = log
+        self._read_logs: set[str] = set()
+        self._assigned: set[str] = set()  # files that are in the log
+        self._lock = threading.Lock()
+
+    def count(self) -> int:
+        """Return the number of pending files."""
+        return len(self._pending())
+
+    def bytes(self) -> int:
+        """Return the size of all pending files."""
+        total = 0
+        for path in self._pending():
+            with suppress(OSError):  # deleted in the meantime
+                total += os.stat(path).st_size
+        return total
+
+    def newest(self, size_bytes: float) -> list[Path]:
+        """Return the newest pending files that together hold at least `size_bytes`."""
+        chosen: list[Path] = []
+        for file in sorted(map(Path, self._pending()), key=lambda file: -file.stat().st_mtime):
+            if size_bytes <= 0:
+                break
+            size_bytes -= file.stat().st_size
+            chosen.append(file)
+        return chosen
+
+    def _pending(self) -> set[str]:
+        with self._lock:
+            self._read_new_logs()
+            existing = {path for path in _walk_files(self._folder) if self._suffixes & set(Path(path).suffixes)}
+            self._assigned &= existing  # forget deleted files
+            return existing - self._assigned
+
+    def _read_new_logs(self) -> None:
+        try:
+            names = {name for name in os.listdir(self._log) if name[0].isdigit()}
+        except OSError:  # the stream has not started
+            return
+        for name in names - self._read_logs:
+            with suppress(OSError, ValueError, KeyError, TypeError):  # Spark is replacing it by a compact log
+                self._assigned.update(path for _, path in read_log_file(self._log / name))
+        self._read_logs = names
+
+
+class LatestOffsets:
+    """The latest offsets of the source that Spark reported; only sources such as Kafka have them."""
+
+    def __init__(self) -> None:
+        self._offsets: str | None = None
+
+    def update(self, progress: StreamingQueryProgress) -> None:
+        self._offsets = progress.sources[0].latestOffset if progress.sources else None
+
+    def get(self) -> str | None:
+        return self._offsets
+
+
+class Backlog(Protocol):
+    """Estimates how many posts wait when a batch begins; load shedding decides by this number."""
+
+    def posts(self, batch: int, files: Sequence[Path]) -> float | None:
+        """Return the posts of the batch and those after it; None if unknown. `files` are the files of the batch."""
         ...
 
-    def taken(self, batch: int, posts: int) -> None:
-        """The batch had so many."""
+    def observe_batch(self, batch: int, posts: int) -> None:
+        """Learn from a finished batch."""
         ...
 
 
-class UnreadFiles:
-    """Files tell their size; how many bytes a post takes is measured batch by batch."""
+class FileBacklog:
+    """Estimates posts from file sizes and the measured bytes per post."""
 
-    def __init__(self, checkpoint: Path, waiting: WaitingFiles, bytes_a_post: float) -> None:
-        self._checkpoint, self._waiting, self._bytes_a_post = checkpoint, waiting, bytes_a_post
-        self._own = (-1, 0)  # a batch, and the bytes of its files, which may be gone when it is done
+    def __init__(self, pending: PendingFiles, bytes_per_post: float) -> None:
+        self._pending, self._bytes_per_post = pending, bytes_per_post
+        self._last_batch = (-1, 0)  # number and bytes: its files may be deleted when it is done
 
-    def posts(self, batch: int) -> float | None:
-        own = sum(file.stat().st_size for file in taken_files(self._checkpoint, batch))
-        self._own = (batch, own)
-        return (own + self._waiting.bytes()) / self._bytes_a_post
+    def posts(self, batch: int, files: Sequence[Path]) -> float | None:
+        batch_bytes = 0
+        for file in files:
+            with suppress(OSError):  # missing: reported if the batch is not committed yet
+                batch_bytes += file.stat().st_size
+        self._last_batch = (batch, batch_bytes)
+        return (batch_bytes + self._pending.bytes()) / self._bytes_per_post
 
-    def taken(self, batch: int, posts: int) -> None:
-        if posts and self._own[0] == batch and self._own[1]:
-            self._bytes_a_post += _NEWEST * (self._own[1] / posts - self._bytes_a_post)
+    def observe_batch(self, batch: int, posts: int) -> None:
+        number, batch_bytes = self._last_batch
+        if posts and number == batch and batch_bytes:
+            self._bytes_per_post += _LAST_BATCH_WEIGHT * (batch_bytes / posts - self._bytes_per_post)
 
 
-class UnreadMessages:
-    """Kafka tells offsets: those a batch takes are in the checkpoint, the newest ones come with Spark's reports."""
+class KafkaBacklog:
+    """Counts messages by offsets: the checkpoint has those of a batch, Spark's progress reports the latest ones."""
 
-    def __init__(self, checkpoint: Path, newest: Callable[[], str | None]) -> None:
-        self._checkpoint, self._newest = checkpoint, newest
+    def __init__(self, checkpoint: Path, latest_offsets: Callable[[], str | None]) -> None:
+        self._checkpoint, self._latest_offsets = checkpoint, latest_offsets
 
-    def posts(self, batch: int) -> float | None:
-        end = self._end(batch)
-        start = self._end(batch - 1) if batch else _last_line(self._checkpoint / "sources" / "0" / "0")
+    def posts(self, batch: int, files: Sequence[Path] = ()) -> float | None:
+        end = self._end_of(batch)
+        start = self._end_of(batch - 1) if batch else _last_line(self._checkpoint / "sources" / "0" / "0")
         if end is None or start is None:
             return None
-        return max(0, messages(end) - messages(start)) + waiting_messages(self._newest(), end)
+        return max(0, count_messages(end) - count_messages(start)) + pending_messages(self._latest_offsets(), end)
 
-    def taken(self, batch: int, posts: int) -> None:
-        pass  # its offsets told
+    def observe_batch(self, batch: int, posts: int) -> None:
+        pass  # offsets are exact
 
-    def _end(self, batch: int) -> str | None:
+    def _end_of(self, batch: int) -> str | None:
         return _last_line(self._checkpoint / "offsets" / str(batch))
 
 
-def messages(offsets: str) -> int:
-    """All messages before these offsets."""
+def count_messages(offsets: str) -> int:
+    """Return the number of messages before these offsets, over all partitions."""
     return sum(offset for partitions in json.loads(offsets).values() for offset in partitions.values())
 
 
-def waiting_messages(newest: str | None, end: str) -> int:
-    """The messages from an end on to the newest; 0 where these are older than the end."""
-    return max(0, messages(newest) - messages(end)) if newest else 0
+def pending_messages(latest: str | None, end: str) -> int:
+    """Return the number of messages between `end` and the latest offsets; 0 if these are unknown or older."""
+    return max(0, count_messages(latest) - count_messages(end)) if latest else 0
+
+
+def _walk_files(folder: Path) -> Iterator[str]:
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name[0] not in "._"]
+        yield from (f"{parent}/{name}" for name in names if name[0] not in "._")
 
 
 def _last_line(path: Path) -> str | None:

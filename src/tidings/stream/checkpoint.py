@@ -1,4 +1,4 @@
-"""What Spark wrote down of a stream, looked at before Spark does: damage is named, and never read as "nothing yet"."""
+"""Check Spark's checkpoint before Spark reads it: Spark would take a damaged or missing file for "nothing done yet"."""
 
 from __future__ import annotations
 
@@ -12,123 +12,120 @@ from tidings.errors import InputError
 
 _BATCH = re.compile(r"(\d+)(?:\.compact)?")
 _VERSION = re.compile(rb"v\d+")
-_NOTHING = b"-"  # what Spark writes for a source that has no offset yet
+_NO_OFFSET = b"-"  # Spark writes this for a source that has no offset yet
 
 
 def stream_id(checkpoint: Path) -> str:
-    """What Spark calls the stream whose checkpoint this is; a new checkpoint is a new stream."""
+    """Return the id that Spark gave the stream; a new checkpoint is a new stream."""
     path = checkpoint / "metadata"
     try:
         return str(json.loads(path.read_text("utf-8"))["id"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise damaged(checkpoint, path) from error
+        raise checkpoint_error(checkpoint, path) from error
 
 
-def check(checkpoint: Path, last_begun: Callable[[str], int]) -> None:
-    """InputError, which names the file and the way out, unless a stream can go on from here.
+def check_checkpoint(checkpoint: Path, last_begun: Callable[[str], int]) -> None:
+    """Raise InputError, with the file and the remedy, unless the stream can continue from this checkpoint.
 
-    `last_begun` tells the last batch that the ledger knows of a stream (-1: none). Spark notes what a batch takes
-    before it begins; a checkpoint that knows less has lost something, and the batches it would make up again would
-    pass for those that are done.
+    `last_begun` returns the last batch of a stream that the ledger knows (-1: none). Spark records the input of a batch
+    before it begins. A checkpoint that knows fewer batches has lost some; their numbers would be used again, and the
+    ledger would skip the new batches as committed.
     """
     logs = {name: log_files(checkpoint / name) for name in ("offsets", "commits", "sources/0")}
     if not any(logs.values()) and not (checkpoint / "metadata").exists():
         return
     begun = last_begun(stream_id(checkpoint))
-    for name in logs:
-        for file in logs[name].values():
-            _check_lines(checkpoint, file)
-    last = {name: max(found, default=-1) for name, found in logs.items()}
-    if last["offsets"] < (noted := max(begun, last["commits"])):
-        raise damaged(checkpoint, checkpoint / "offsets" / str(noted))
+    for files in logs.values():
+        for file in files.values():
+            _check_log_file(checkpoint, file)
+    last = {name: max(files, default=-1) for name, files in logs.items()}
+    if last["offsets"] < (known := max(begun, last["commits"])):
+        raise checkpoint_error(checkpoint, checkpoint / "offsets" / str(known))
     if logs["offsets"]:
-        _check_source(checkpoint, last["offsets"], last["sources/0"])
+        _check_file_log(checkpoint, last["offsets"], last["sources/0"])
 
 
-def _check_source(checkpoint: Path, batch: int, last: int) -> None:
-    """The files of the last batch must be known; offsets of other sources than files speak for themselves."""
+def _check_file_log(checkpoint: Path, batch: int, last_entry: int) -> None:
+    """Check that the log has the files of the last batch. Sources other than files do not use this log."""
     needed = log_offset(checkpoint, batch)
-    if needed is not None and needed > last:
-        raise damaged(checkpoint, checkpoint / "sources" / "0" / str(needed))
+    if needed is not None and needed > last_entry:
+        raise checkpoint_error(checkpoint, checkpoint / "sources" / "0" / str(needed))
 
 
 def check_source(checkpoint: Path, topic: str | None) -> None:
-    """InputError if what Spark noted last is of another source than this topic or, without one, than files."""
+    """Raise InputError if the checkpoint belongs to another topic or, without a topic, not to a directory."""
     last = max(log_files(checkpoint / "offsets"), default=-1)
-    told = _last_offset(checkpoint, last)
-    if not isinstance(told, dict) or not told:
+    offset = _last_offset(checkpoint, last)
+    if not isinstance(offset, dict) or not offset:
         return
-    topics = sorted(name for name, offset in told.items() if isinstance(offset, dict))
+    topics = sorted(name for name, partitions in offset.items() if isinstance(partitions, dict))
     if topics != ([] if topic is None else [topic]):
-        before = f"the Kafka topic {', '.join(topics)}" if topics else "a directory"
-        raise InputError(f"{checkpoint}: this state belongs to the posts of {before}; give each source a --state.")
+        owner = f"the Kafka topic {', '.join(topics)}" if topics else "a directory"
+        raise InputError(f"{checkpoint}: this state belongs to the posts of {owner}. Use one --state per source.")
 
 
-def log_offset(checkpoint: Path, batch: int) -> int | None:
-    """The last entry of the log of files that a batch takes; None before the first, and for posts from elsewhere."""
-    told = _last_offset(checkpoint, batch)
-    found = None if told is None else told.get("logOffset")
-    return found if isinstance(found, int) else None
+def check_committed(checkpoint: Path, last_begun: int, uncommitted: Iterable[int]) -> None:
+    """Raise InputError if Spark finished a batch that the ledger has not committed: its spilled results are lost.
 
-
-def _last_offset(checkpoint: Path, batch: int) -> Any:
-    """Where the source of a stream, its only one, was when a batch began; None where it had nothing yet."""
-    path = checkpoint / "offsets" / str(batch)
-    line = path.read_bytes().splitlines()[-1] if path.is_file() else _NOTHING
-    return None if line == _NOTHING else json.loads(line)
-
-
-def open_batch(checkpoint: Path) -> int | None:
-    """The batch that Spark has noted and not seen done: it is run again."""
-    last = max(log_files(checkpoint / "offsets"), default=-1)
-    return last if last > last_done(checkpoint) else None
-
-
-def last_done(checkpoint: Path) -> int:
-    """The last batch that Spark has seen done; -1: none."""
-    return max(log_files(checkpoint / "commits"), default=-1)
-
-
-def check_stored(checkpoint: Path, begun: int, unstored: Iterable[int]) -> None:
-    """InputError if Spark has seen a batch done that the ledger has not: what it found was kept, and is gone.
-
-    `begun` is the last batch that the ledger knows of (-1: none), `unstored` are those it has not seen done.
+    `last_begun` is the last batch in the ledger (-1: none), `uncommitted` are those that it has not committed.
     """
-    done = last_done(checkpoint)
-    lost = min((batch for batch in (*unstored, begun + 1) if batch <= done), default=None)
-    if begun >= 0 and lost is not None:
+    finished = last_committed(checkpoint)
+    lost = min((batch for batch in (*uncommitted, last_begun + 1) if batch <= finished), default=None)
+    if last_begun >= 0 and lost is not None:
         raise InputError(
-            f"{checkpoint.parent / 'found'}: what batch {lost} found was kept here and is gone before it was stored; "
-            f"remove {checkpoint} and run again: everything is read anew, and no match is stored twice."
+            f"{checkpoint.parent / 'spill'}: the results of batch {lost} were spilled here and are missing. Remove "
+            f"{checkpoint} and run again: all posts are read again, and no match is stored twice."
         )
 
 
+def open_batch(checkpoint: Path) -> int | None:
+    """Return the batch that Spark began and did not finish, which it will replay; None if there is none."""
+    last = max(log_files(checkpoint / "offsets"), default=-1)
+    return last if last > last_committed(checkpoint) else None
+
+
+def last_committed(checkpoint: Path) -> int:
+    """Return the last batch that Spark finished; -1 if there is none."""
+    return max(log_files(checkpoint / "commits"), default=-1)
+
+
+def log_offset(checkpoint: Path, batch: int) -> int | None:
+    """Return the last entry of the file log that a batch reads; None before batch 0 and for other sources."""
+    offset = _last_offset(checkpoint, batch)
+    entry = None if offset is None else offset.get("logOffset")
+    return entry if isinstance(entry, int) else None
+
+
 def log_files(folder: Path) -> dict[int, Path]:
-    """The files of one of Spark's logs by the batch they are of."""
-    found = (path for path in folder.glob("*") if path.is_file())
-    numbered = ((match, path) for path in found if (match := _BATCH.fullmatch(path.name)))
+    """Return the files of one of Spark's logs by batch."""
+    files = (path for path in folder.glob("*") if path.is_file())
+    numbered = ((match, path) for path in files if (match := _BATCH.fullmatch(path.name)))
     return {int(match[1]): path for match, path in numbered}
 
 
-def _check_lines(checkpoint: Path, path: Path) -> None:
-    """A version, then a JSON value a line."""
+def checkpoint_error(checkpoint: Path, path: Path) -> InputError:
+    """Return the error for a missing or damaged file of the checkpoint."""
+    return InputError(
+        f"{path}: this file of the checkpoint is missing or damaged. Remove {checkpoint} and run again: all posts are "
+        "read again, and no match is stored twice."
+    )
+
+
+def _last_offset(checkpoint: Path, batch: int) -> Any:
+    """Return the offset of the only source of the stream at the start of a batch; None if it had none."""
+    path = checkpoint / "offsets" / str(batch)
+    line = path.read_bytes().splitlines()[-1] if path.is_file() else _NO_OFFSET
+    return None if line == _NO_OFFSET else json.loads(line)
+
+
+def _check_log_file(checkpoint: Path, path: Path) -> None:
+    """Check that a file has a version and then one JSON value per line."""
     try:
-        first, *lines = path.read_bytes().lstrip(b"\0").splitlines()  # Kafka's begins with a zero
+        first, *lines = path.read_bytes().lstrip(b"\0").splitlines()  # Kafka's files begin with a zero byte
         if not _VERSION.fullmatch(first) or not (lines or path.parent.name == "0"):
             raise ValueError(first)
-        for line in _told(lines):
-            json.loads(line)
+        for line in lines:
+            if line.strip() not in (b"", _NO_OFFSET):
+                json.loads(line)
     except (OSError, ValueError) as error:
-        raise damaged(checkpoint, path) from error
-
-
-def _told(lines: Iterable[bytes]) -> Iterable[bytes]:
-    return (line for line in lines if line.strip() not in (b"", _NOTHING))
-
-
-def damaged(checkpoint: Path, path: Path) -> InputError:
-    """What to say of a file that is not what Spark wrote, with the way out."""
-    return InputError(
-        f"{path}: this file of the checkpoint is missing or damaged; remove {checkpoint} and run again: "
-        "everything is read anew, and no match is stored twice."
-    )
+        raise checkpoint_error(checkpoint, path) from error

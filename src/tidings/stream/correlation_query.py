@@ -1,11 +1,12 @@
-"""Correlating beside the matching: a second query on the same posts, with a checkpoint and failures of its own.
+"""Track tag correlations in a second query on the same posts, with its own checkpoint.
 
-Whatever becomes of it, the matching goes on: it shares nothing with it but the machine.
+An error ends this query only: the matching shares nothing with it but the machine.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 import time
@@ -18,160 +19,167 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tidings.correlate.settings import LiveSettings
-from tidings.correlate.state_pages import Page
-from tidings.correlate.windows import Windows, keep_settings
+from tidings.correlate.settings import StreamCorrelationSettings
+from tidings.correlate.state_pages import StatePage
+from tidings.correlate.windows import WindowFiles, save_settings
 from tidings.errors import TidingsError
 from tidings.failpoints import failpoint
-from tidings.spark.correlate_live import FIGURES, live_reports, own_session
-from tidings.spark.error_translation import in_words
-from tidings.stream.metrics.correlations import FOLDER, CorrelationFigures, changed, load_correlations
-from tidings.stream.options import Say, StreamRequest
+from tidings.log import Event
+from tidings.spark.correlate_live import METRICS_ROW, state_session, stream_reports
+from tidings.spark.error_translation import translate
+from tidings.stream.metrics.correlations import (
+    FOLDER,
+    CorrelationMetrics,
+    load_correlation_metrics,
+    update_correlation_metrics,
+)
+from tidings.stream.options import StreamOptions
 
-_EVERY_MS = 5_000  # windows are minutes and more: a batch every few seconds leaves the machine to the matching
+LOG = logging.getLogger("tidings.stream")
+_TRIGGER_MS = 5_000  # windows last minutes or more: a batch every few seconds leaves the machine to the matching
 _POLL_S = 0.2
-_FINISH_S = 6.0  # a batch that takes longer when the stream stops is given up, and run again at the next start
+_FINISH_TIMEOUT_S = 6.0  # a longer batch is abandoned when the stream stops; the next start replays it
 _POOL = "correlations"
 _ATTEMPTS = 5
-_TOO_BUSY = "Python worker failed to connect back"  # Spark gives one ten seconds to start, whatever else runs
+_TOO_BUSY = "Python worker failed to connect back"  # Spark waits ten seconds for a worker, however busy the machine is
+
+OpenPosts = Callable[[SparkSession], DataFrame]
 
 
 @contextmanager
-def correlated(
-    request: StreamRequest,
-    asked: LiveSettings,
-    posts: Callable[[SparkSession], DataFrame],
+def correlation_query(
+    options: StreamOptions,
+    settings: StreamCorrelationSettings,
+    posts: OpenPosts,
     spark: SparkSession,
     stop: threading.Event,
-    say: Say,
 ) -> Iterator[None]:
-    """Running as long as the context lasts; with `once`, until all that is there is taken."""
-    beside = _Beside(request, asked, say)
-    ended = threading.Event()
+    """Run the query in a thread. With `once`, wait at the end until the input that exists is processed."""
+    query = _CorrelationQuery(options, settings)
+    is_done = threading.Event()
     thread = threading.Thread(
-        target=beside.run, args=(posts, spark, stop, ended), name="tidings-correlate", daemon=True
+        target=query.run, args=(posts, spark, stop, is_done), name="tidings-correlations", daemon=True
     )
     thread.start()
     try:
         yield
-        if request.once:
+        if options.once:
             while thread.is_alive() and not stop.is_set():
                 thread.join(_POLL_S)
     finally:
-        ended.set()
-        thread.join(2 * _FINISH_S)
+        is_done.set()
+        thread.join(2 * _FINISH_TIMEOUT_S)
 
 
-class _Beside:
-    """The query, from its start to its end."""
+class _CorrelationQuery:
+    """The query from its start to its end."""
 
-    def __init__(self, request: StreamRequest, asked: LiveSettings, say: Say) -> None:
-        self._request, self._asked, self._say = request, asked, say
-        self._folder = request.folder / FOLDER
-        self._sink = Sink.at(self._folder, asked)
+    def __init__(self, options: StreamOptions, settings: StreamCorrelationSettings) -> None:
+        self._options, self._settings = options, settings
+        self._folder = options.work_dir / FOLDER
+        self._sink = CorrelationSink.open(self._folder, settings)
 
-    def run(self, posts: Callable[[SparkSession], DataFrame], spark: SparkSession, *ends: threading.Event) -> None:
-        """To its end. A worker that did not start in time is no failure yet: the query goes on where it was."""
-        for left in reversed(range(_ATTEMPTS)):
+    def run(self, posts: OpenPosts, spark: SparkSession, *ends: threading.Event) -> None:
+        """Run to the end; start again if a Python worker did not start in time."""
+        for attempts_left in reversed(range(_ATTEMPTS)):
             try:
-                self._run(posts, spark, *ends)
+                self._run_once(posts, spark, *ends)
             except Exception as error:
                 if any(end.is_set() for end in ends):
                     return
-                if left and self._sink.failure is None and _TOO_BUSY in str(error):
-                    self._say("correlating goes on again: this machine was too busy to start a Python worker in time.")
+                if attempts_left and self._sink.error is None and _TOO_BUSY in str(error):
+                    LOG.warning(Event("correlation query restarted", reason="no Python worker started in time"))
                     continue
-                self._failed(self._sink.failure or error)
+                self._report_error(self._sink.error or error)
             return
 
-    def _run(self, posts: Callable[[SparkSession], DataFrame], spark: SparkSession, *ends: threading.Event) -> None:
-        query = self._begun(posts, spark)
+    def _run_once(self, posts: OpenPosts, spark: SparkSession, *ends: threading.Event) -> None:
+        query = self._start(posts, spark)
         while query.isActive and not any(end.is_set() for end in ends):
             ends[0].wait(_POLL_S)
         _finish(query)
         if (error := query.exception()) is not None and not any(end.is_set() for end in ends):
             raise error
-        self._sink.tell(state="stopped")
+        self._sink.update_metrics(state="stopped")
 
-    def _begun(self, posts: Callable[[SparkSession], DataFrame], spark: SparkSession) -> StreamingQuery:
-        checkpoint, settings = self._folder / "checkpoint", self._asked.settings
+    def _start(self, posts: OpenPosts, spark: SparkSession) -> StreamingQuery:
+        checkpoint, settings = self._folder / "checkpoint", self._settings.settings
         if not (checkpoint / "metadata").exists():
-            self._sink.windows.clear()  # without its checkpoint everything is read anew
+            self._sink.windows.clear()  # without its checkpoint the query reads all posts again
         self._folder.mkdir(parents=True, exist_ok=True)
-        keep_settings(self._folder, settings)
-        own = own_session(spark, settings)
+        save_settings(self._folder, settings)
+        session = state_session(spark, settings)
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", _POOL)
-        reports = live_reports(posts(own), self._asked)
+        reports = stream_reports(posts(session), self._settings)
         writer = reports.writeStream.foreachBatch(self._sink).outputMode("append").queryName("tidings correlations")
-        placed = writer.option("checkpointLocation", os.path.abspath(checkpoint))
-        every_ms = max(int(self._request.trigger.split()[0]), min(_EVERY_MS, settings.slide_us // 1000))
-        timed = (
-            placed.trigger(availableNow=True)
-            if self._request.once
-            else placed.trigger(processingTime=f"{every_ms} milliseconds")
-        )
-        self._sink.tell(state="running", failure="")
-        return timed.start()
+        writer = writer.option("checkpointLocation", os.path.abspath(checkpoint))
+        trigger_ms = max(int(self._options.trigger.split()[0]), min(_TRIGGER_MS, settings.slide_us // 1000))
+        if self._options.once:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{trigger_ms} milliseconds")
+        self._sink.update_metrics(state="running", failure="")
+        return writer.start()
 
-    def _failed(self, error: Exception) -> None:
-        known = error if isinstance(error, TidingsError) else in_words(error, self._folder)
-        said = str(known or (str(error).strip() or type(error).__name__).splitlines()[0][:500]).rstrip(".")
-        told = (
-            f"correlating has ended, the matching goes on: {said}. To begin anew, remove {self._folder} and run again"
-        )
+    def _report_error(self, error: Exception) -> None:
+        known = error if isinstance(error, TidingsError) else translate(error, self._folder)
+        reason = str(known or (str(error).strip() or type(error).__name__).splitlines()[0][:500]).rstrip(".")
+        remedy = f"remove {self._folder} and run again"
         with suppress(OSError):
-            self._sink.tell(state="failed", failure=told)
-        self._say(f"{told}.")
+            self._sink.update_metrics(state="failed", failure=f"{reason}. Matching continues; to start again, {remedy}")
+        LOG.error(Event("correlation query failed", error=reason, effect="matching continues", remedy=remedy))
 
 
 def _finish(query: StreamingQuery) -> None:
-    """Let the batch end that runs, for a while; what is given up is run again at the next start."""
-    until = time.monotonic() + _FINISH_S
-    while time.monotonic() < until and query.isActive and query.status["isTriggerActive"]:
+    """Give the running batch a few seconds to end, then stop the query."""
+    deadline = time.monotonic() + _FINISH_TIMEOUT_S
+    while time.monotonic() < deadline and query.isActive and query.status["isTriggerActive"]:
         time.sleep(_POLL_S)
     query.stop()
 
 
 @dataclass
-class Sink:
-    """What Spark calls for every batch: the tracker, the windows on disk, the figures."""
+class CorrelationSink:
+    """The function that Spark calls for every batch of reports: tracker, windows on disk, metrics."""
 
     folder: Path
-    windows: Windows
-    figures: CorrelationFigures
-    failure: Exception | None = None  # what ended a batch; on its way through Spark it becomes a text
+    windows: WindowFiles
+    metrics: CorrelationMetrics
+    error: Exception | None = None  # of a batch: Spark only passes on its text
 
     @classmethod
-    def at(cls, folder: Path, asked: LiveSettings) -> Sink:
-        settings = asked.settings
-        new = CorrelationFigures(settings.window_us, settings.slide_us, settings.algorithm, settings.partitions)
-        windows = Windows(folder / "windows", settings, asked.kept_windows)
-        return cls(folder, windows, load_correlations(folder) or new)
+    def open(cls, folder: Path, live: StreamCorrelationSettings) -> CorrelationSink:
+        settings = live.settings
+        new = CorrelationMetrics(settings.window_us, settings.slide_us, settings.algorithm, settings.partitions)
+        windows = WindowFiles(folder / "windows", settings, live.kept_windows)
+        return cls(folder, windows, load_correlation_metrics(folder) or new)
 
     def __call__(self, reports: DataFrame, batch: int) -> None:
         try:
-            self._take(reports, batch)
+            self._write(reports, batch)
         except Exception as error:
-            self.failure = error
+            self.error = error
             raise
 
-    def _take(self, reports: DataFrame, batch: int) -> None:
-        start = time.monotonic()
-        failpoint("before correlating", batch)
-        rows = reports.toArrow().to_pylist()  # once: every look would run the batch again
-        failpoint("before tracking", batch)
-        told: dict[str, Any] = next((json.loads(row["blob"]) for row in rows if row["calculator"] == FIGURES), {})
-        pages = [Page(row["names"], row["blob"]) for row in rows if row["calculator"] != FIGURES]
+    def _write(self, reports: DataFrame, batch: int) -> None:
+        started_at = time.monotonic()
+        failpoint("before-correlate", batch)
+        rows = reports.toArrow().to_pylist()  # once: every action would run the batch again
+        failpoint("before-track", batch)
+        metrics: dict[str, Any] = next(
+            (json.loads(row["blob"]) for row in rows if row["calculator"] == METRICS_ROW), {}
+        )
+        pages = [StatePage(row["names"], row["blob"]) for row in rows if row["calculator"] != METRICS_ROW]
         count, last_us = self.windows.write(batch, pages)
-        failpoint("after tracking", batch)
-        is_new = batch > self.figures.batch
-        self.tell(
-            **told,
+        failpoint("after-track", batch)
+        is_replay = batch <= self.metrics.batch
+        self.update_metrics(
+            **metrics,
             batch=batch,
-            batch_seconds=time.monotonic() - start,
-            coefficients=self.figures.coefficients + (count if is_new else 0),
+            batch_seconds=time.monotonic() - started_at,
+            coefficients=self.metrics.coefficients + (0 if is_replay else count),
             **({} if last_us is None else {"window_end_us": last_us}),
         )
 
-    def tell(self, **changes: object) -> None:
-        self.figures = changed(self.folder, self.figures, **changes)
+    def update_metrics(self, **changes: object) -> None:
+        self.metrics = update_correlation_metrics(self.folder, self.metrics, **changes)

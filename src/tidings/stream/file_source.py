@@ -1,4 +1,4 @@
-"""Where a stream takes its posts from: a directory that grows, or a Kafka topic."""
+"""Posts from a directory that grows: infer the schema once, read new files as a stream, check the files of a batch."""
 
 from __future__ import annotations
 
@@ -6,146 +6,165 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from tidings.atomic_io import write_whole
+from tidings.atomic_io import write_atomically
 from tidings.errors import InputError
-from tidings.ingest.post_files import FORMATS, PostFiles, csv_header, find_posts
-from tidings.schemas import CORRUPT, POST_FIELDS
-from tidings.spark.post_reader import as_written, csv_schema, read_posts, tags_of_json
+from tidings.ingest.post_files import FORMAT_OF_SUFFIX, PostFiles, find_post_files, read_csv_header
+from tidings.schemas import CORRUPT_RECORD, POST_FIELDS
+from tidings.spark.post_reader import csv_schema, escape_path, parse_json_tags, read_posts
 
-_LOOK_AGAIN_SECONDS = 0.2
-_ANY_AGE = "36500d"  # else a file a week older than the newest one taken (moved there, say) is passed over in silence
+_POLL_S = 0.2
+_ANY_AGE = "36500d"  # by default Spark skips files a week older than the newest one it has read
+_TWEET_BYTES, _PARQUET_TWEET_BYTES = 400.0, 200.0
+_PARQUET = (".parquet", ".pq")
+_COMPRESSED, _COMPRESSION_RATIO = (".gz", *_PARQUET), 8
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
-    """A directory of files of one format; what the first one looks like decides how all are read."""
+class PostDirectory:
+    """A directory of post files of one format. The first file determines the schema of all."""
 
     path: Path
     format: str
     schema: T.StructType
 
-    def described(self) -> str:
-        return str(self.path)
 
+def infer_or_load_schema(
+    spark: SparkSession, path: str, schema_file: Path, is_stopped: Callable[[], bool], waits: bool = True
+) -> PostDirectory | None:
+    """Return how to read a directory: as saved in `schema_file`, or inferred from its first file and then saved.
 
-def first_look(
-    spark: SparkSession, path: str, kept: Path, stopped: Callable[[], bool], waits: bool = True
-) -> Folder | None:
-    """How the files of a directory are read: as they were at the first start (`kept`), else as the first file tells.
-
-    Waits for that file if it is to; None when there is none, or when stopped meanwhile.
+    Waits for a first file if `waits`. Returns None if there is no file, or when stopped.
     """
-    if kept.is_file():
-        return _as_kept(path, kept)
+    if schema_file.is_file():
+        return _load_schema(path, schema_file)
     folder = Path(path)
     if not folder.is_dir():
-        raise InputError(f"{path}: --posts needs a directory that files are put into, or kafka://SERVERS/TOPIC.")
-    while not stopped():
+        raise InputError(f"--posts {path}: not a directory. Give a directory of post files or kafka://SERVERS/TOPIC.")
+    while not is_stopped():
         if first := _first_file(folder):
-            look = _look(spark, folder, first)
-            _keep(look, kept)
-            return look
+            directory = _infer(spark, folder, first)
+            _save_schema(directory, schema_file)
+            return directory
         if not waits:
             break
-        time.sleep(_LOOK_AGAIN_SECONDS)
+        time.sleep(_POLL_S)
     return None
 
 
-def read_folder(spark: SparkSession, folder: Folder, max_posts: int, processed: str = "keep") -> DataFrame:
-    """The files as they come, as many a batch as hold about `max_posts` posts, one at least; then kept or deleted."""
-    suffixes = ",".join(suffix[1:] for suffix, name in FORMATS.items() if name == folder.format)
+def stream_files(spark: SparkSession, directory: PostDirectory, max_posts: int, clean_source: str = "off") -> DataFrame:
+    """Read new files as a stream. A batch gets at least one file, and not more than about `max_posts` posts."""
+    suffixes = ",".join(suffix[1:] for suffix, name in FORMAT_OF_SUFFIX.items() if name == directory.format)
     reader = (
-        spark.readStream.schema(folder.schema)
-        .option("maxBytesPerTrigger", str(max(1, int(max_posts * bytes_a_post(folder)))))
+        spark.readStream.schema(directory.schema)
+        .option("maxBytesPerTrigger", str(max(1, int(max_posts * estimate_post_bytes(directory)))))
         .option("recursiveFileLookup", "true")
         .option("pathGlobFilter", f"*.{{{suffixes}}}*")
-        .option("cleanSource", {"keep": "off"}.get(processed, processed))
+        .option("cleanSource", clean_source)
         .option("maxFileAge", _ANY_AGE)
         .option("mode", "PERMISSIVE")
-        .option("columnNameOfCorruptRecord", CORRUPT)
+        .option("columnNameOfCorruptRecord", CORRUPT_RECORD)
     )
-    if folder.format == "csv":
+    if directory.format == "csv":
         reader = reader.options(header="true", multiLine="true", escape='"', encoding="UTF-8")
-    posts = getattr(reader, folder.format)(as_written(folder.path))
-    return tags_of_json(posts) if folder.format == "json" else posts
+    posts = getattr(reader, directory.format)(escape_path(directory.path))
+    return parse_json_tags(posts) if directory.format == "json" else posts
 
 
-def check_headers(folder: Folder, files: Iterable[Path]) -> None:
-    """InputError names a CSV file with other columns than the first: Spark goes by their places, not their names."""
-    columns = _counting(folder.schema.names[:-1])  # the last is the corrupt record
-    for file in files if folder.format == "csv" else ():
-        found = _counting(csv_header(file, ()))
-        if found and found != columns:
+def check_headers(directory: PostDirectory, files: Iterable[Path]) -> None:
+    """Raise InputError if the columns of a CSV file differ from the first file: Spark reads columns by position."""
+    expected = _known_columns(directory.schema.names[:-1])  # the last one is the corrupt record
+    for file in files if directory.format == "csv" else ():
+        columns = _known_columns(read_csv_header(file, ()))
+        if columns and columns != expected:
             raise InputError(
-                f"{file}: its columns are not those of the first file ({', '.join(filter(None, columns))}, in these "
-                "places); put one with the same header in its place, or an empty one to go on without it."
+                f"{file}: its columns differ from those of the first file ({', '.join(filter(None, expected))}, in "
+                "this order). Replace it with a file that has the same header, or with an empty file to skip it."
             )
 
 
-def _counting(names: Iterable[str]) -> list[str | None]:
-    """The columns by their places; it does not matter how those are called that do not count."""
+def estimate_post_bytes(directory: PostDirectory) -> float:
+    """Return the bytes per post, measured on the first file; the size of a tweet if there is no file."""
+    try:
+        file = find_post_files(str(directory.path)).files[0]
+        with file.open("rb") as lines:
+            head = lines.read(1 << 20)
+        return len(head) / max(1, head.count(b"\n")) if directory.format != "parquet" else _PARQUET_TWEET_BYTES
+    except (InputError, OSError):
+        return _TWEET_BYTES
+
+
+def estimate_input_bytes(files: Iterable[Path]) -> int:
+    """Return the approximate uncompressed size of files."""
+    return sum(map(_estimate_file_bytes, files))
+
+
+def _estimate_file_bytes(file: Path) -> int:
+    if file.suffix in _PARQUET:
+        with suppress(pa.ArrowException):  # Spark reports what is wrong with the file
+            metadata = pq.read_metadata(file)
+            return sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+    return file.stat().st_size * (_COMPRESSION_RATIO if file.suffix in _COMPRESSED else 1)
+
+
+def _known_columns(names: Iterable[str]) -> list[str | None]:
+    """Return post fields by position, None for columns that are not read."""
     return [name if name in POST_FIELDS else None for name in names]
 
 
 def _first_file(folder: Path) -> PostFiles | None:
+    """Return the first file that is not empty."""
     try:
-        found = find_posts(str(folder))
+        posts = find_post_files(str(folder))
     except InputError:
         if any(not path.name.startswith((".", "_")) for path in folder.rglob("*") if path.is_file()):
             raise
         return None
-    full = next((place for place, file in enumerate(found.files) if file.stat().st_size), None)
-    if full is None:
+    first = next((number for number, file in enumerate(posts.files) if file.stat().st_size), None)
+    if first is None:
         return None
-    chosen = slice(full, full + 1)
-    return replace(found, files=found.files[chosen], headers=found.headers[chosen], base=None)
+    chosen = slice(first, first + 1)
+    return replace(posts, files=posts.files[chosen], headers=posts.headers[chosen], base=None)
 
 
-def _look(spark: SparkSession, folder: Path, first: PostFiles) -> Folder:
+def _infer(spark: SparkSession, folder: Path, first: PostFiles) -> PostDirectory:
     schema = read_posts(spark, first).schema
     if first.format == "json":
         kinds = {field.name: field.dataType for field in schema.fields}
         fields = [T.StructField(n, kinds.get(n, T.StringType()) if n == "id" else T.StringType()) for n in POST_FIELDS]
-        schema = T.StructType([*fields, T.StructField(CORRUPT, T.StringType())])
+        schema = T.StructType([*fields, T.StructField(CORRUPT_RECORD, T.StringType())])
     elif first.format == "csv":
         schema = csv_schema(first.headers[0])
-    return Folder(folder, first.format, schema)
+    return PostDirectory(folder, first.format, schema)
 
 
-def _keep(folder: Folder, kept: Path) -> None:
-    told = {"path": os.path.abspath(folder.path), "format": folder.format, "schema": folder.schema.jsonValue()}
-    write_whole(kept, json.dumps(told))
+def _save_schema(directory: PostDirectory, schema_file: Path) -> None:
+    path = os.path.abspath(directory.path)
+    content = {"path": path, "format": directory.format, "schema": directory.schema.jsonValue()}
+    write_atomically(schema_file, json.dumps(content))
 
 
-def _as_kept(path: str, kept: Path) -> Folder:
+def _load_schema(path: str, schema_file: Path) -> PostDirectory:
     try:
-        told = json.loads(kept.read_text("utf-8"))
-        before, folder = told["path"], Folder(Path(path), told["format"], T.StructType.fromJson(told["schema"]))
-        if folder.format not in FORMATS.values():
-            raise ValueError(folder.format)
+        content = json.loads(schema_file.read_text("utf-8"))
+        saved_path, schema = content["path"], T.StructType.fromJson(content["schema"])
+        directory = PostDirectory(Path(path), content["format"], schema)
+        if directory.format not in FORMAT_OF_SUFFIX.values():
+            raise ValueError(directory.format)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, PySparkException) as error:
         raise InputError(
-            f"{kept}: this file, which says how posts are read, is damaged; remove it and run again: it is made anew "
-            "from the first file of posts."
+            f"{schema_file}: this file with the schema of the posts is damaged. Remove it and run again: it is created "
+            "again from the first post file."
         ) from error
-    if before != os.path.abspath(path):
-        raise InputError(f"{path}: this state belongs to the posts of {before}; give each source a --state.")
-    return folder
-
-
-def bytes_a_post(folder: Folder) -> float:
-    """Measured on the first file that is there; what tweets take where none is."""
-    try:
-        file = find_posts(str(folder.path)).files[0]
-        with file.open("rb") as lines:
-            head = lines.read(1 << 20)
-        return len(head) / max(1, head.count(b"\n")) if folder.format != "parquet" else 200.0
-    except (InputError, OSError):
-        return 400.0
+    if saved_path != os.path.abspath(path):
+        raise InputError(f"{path}: this state belongs to the posts of {saved_path}. Use one --state per source.")
+    return directory

@@ -1,67 +1,60 @@
-"""The index a stream begins with: of which plan it is, and opened, or made from the store."""
+"""Open or build the index that a stream starts with, in the right execution mode."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
 from pathlib import Path
 
-from tidings.balance.spec import WantedPlan
-from tidings.balance.word_registry import DEFAULT
+from tidings.balance.spec import PlanSpec
+from tidings.balance.word_registry import DEFAULT_PARTITIONER
 from tidings.errors import IndexDamaged, InputError
-from tidings.index.manifest import load_manifest, versions
-from tidings.spark.execution_mode import fits, plan_record
+from tidings.index.manifest import list_versions, load_manifest
+from tidings.log import Event
+from tidings.spark.execution_mode import fits_in_memory, make_plan_record
 from tidings.store import Store
-from tidings.stream.index_updater import Follower
-from tidings.stream.options import Say, StreamRequest
+from tidings.stream.index_updater import IndexUpdater
+from tidings.stream.options import StreamOptions
 
-MATCHERS = 8  # fixed, so that a stream that is moved to another machine keeps its plan
-
-
-@dataclass(frozen=True, slots=True)
-class Following:
-    """The follower, and the plan that is wanted; None where every worker holds the whole index."""
-
-    follower: Follower
-    wanted: WantedPlan | None
-
-    @property
-    def plan(self) -> str:
-        return "replicated" if self.wanted is None else "partitioned"
+LOG = logging.getLogger("tidings.stream")
+DEFAULT_MATCHERS = 8  # a constant, so that a stream keeps its plan on a machine with other cores
 
 
-def followed(request: StreamRequest, store: Store, say: Say) -> Following:
-    """Says which choices are in vain; InputError names a file that is damaged and the way out."""
-    folder = request.folder / "index"
+def open_or_build_index(options: StreamOptions, store: Store) -> tuple[IndexUpdater, PlanSpec | None]:
+    """Return the index and its plan specification, None if replicated. Warns about options that have no effect.
+
+    Raises InputError with a remedy if the index is damaged.
+    """
+    folder, mode = options.work_dir / "index", options.execution_mode
     try:
-        there = _matchers_there(folder)
-        wanted = WantedPlan.checked(request.partitioner, request.matchers, request.placement, there or MATCHERS)
-        if request.plan == "replicated" or (request.plan == "auto" and there is None):
-            follower = Follower(store, folder)
-            if request.plan == "replicated" or fits(follower.index):
-                _tell_in_vain(request, say)
-                return Following(follower, None)
-            follower.close()
-        return Following(Follower(store, folder, plan_record(wanted), wanted.learned), wanted)
+        existing = _existing_matchers(folder)
+        spec = PlanSpec.parse(options.partitioner, options.matchers, options.placement, existing or DEFAULT_MATCHERS)
+        if mode == "replicated" or (mode == "auto" and existing is None):
+            updater = IndexUpdater(store, folder)
+            if mode == "replicated" or fits_in_memory(updater.index):
+                _warn_ignored_options(options)
+                return updater, None
+            updater.close()
+        return IndexUpdater(store, folder, make_plan_record(spec), spec.plan), spec
     except IndexDamaged as error:
         raise InputError(
-            f"{error.path}: {error.reason.split(';')[0]}; remove {folder} and run again: it is made anew from the "
+            f"{error.path}: {error.reason.split(';')[0]}. Remove {folder} and run again: it is built again from the "
             "subscriptions in the store."
         ) from error
 
 
-def _tell_in_vain(request: StreamRequest, say: Say) -> None:
-    """To somebody who chose how to share out an index that is not shared out."""
-    chosen = {
-        "--matchers": request.matchers is not None,
-        "--partitioner": request.partitioner != DEFAULT,
-        "--relearn": request.relearn.every_s is not None,
+def _warn_ignored_options(options: StreamOptions) -> None:
+    """Warn when partitioning options are set but the index is replicated."""
+    is_set = {
+        "--matchers": options.matchers is not None,
+        "--partitioner": options.partitioner != DEFAULT_PARTITIONER,
+        "--relearn": options.refresh_policy.interval_s is not None,
     }
-    if names := " and ".join(name for name, is_chosen in chosen.items() if is_chosen):
-        say(f"every worker holds the whole index: {names} will be of use with --plan partitioned")
+    if names := " ".join(name for name, value in is_set.items() if value):
+        LOG.warning(Event("options have no effect", options=names, reason="the index is replicated"))
 
 
-def _matchers_there(folder: Path) -> int | None:
-    """Over how many matchers the index that is there is shared out: `auto` keeps that. None where it is not."""
-    found = versions(folder) if folder.is_dir() else []
-    plan = load_manifest(folder, found[-1]).plan if found else None
+def _existing_matchers(folder: Path) -> int | None:
+    """Return the number of matchers of the existing index, which `auto` keeps; None if it is not partitioned."""
+    versions = list_versions(folder) if folder.is_dir() else []
+    plan = load_manifest(folder, versions[-1]).plan if versions else None
     return None if plan is None else plan.matchers

@@ -1,70 +1,71 @@
-"""What every batch of a stream sheds: decided when it begins, noted in the ledger, the same when it is replayed."""
+"""Decide what a batch sheds when it begins. The ledger records the decision, and a replayed batch sheds the same."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from tidings.routing.shed import Shed
-from tidings.routing.stats import Noted
-from tidings.stream.backlog import Unread
-from tidings.stream.shed_controller import Pressure
+from tidings.routing.shed import ShedDecision
+from tidings.routing.stats import RoutingStats
+from tidings.stream.backlog import Backlog
+from tidings.stream.shed_controller import ShedController
 
 
-class Shedder:
-    """Watches the posts that are unread, and sheds what is more than can be worked off in time."""
+class LoadShedder:
+    """Sheds what exceeds the accepted latency; does nothing with the policy `off`."""
 
     def __init__(
         self,
         policy: str = "off",
         latency_s: float = 5.0,
-        unread: Unread | None = None,
+        backlog: Backlog | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._is_on = policy != "off"
         self._is_warm = False
-        self._unread, self._clock = unread, clock
-        self.pressure = Pressure(policy, latency_s)
-        self.waiting: float | None = None  # unread when the last batch began
+        self._backlog, self._clock = backlog, clock
+        self._controller = ShedController(policy, latency_s)
+        self._backlog_posts: float | None = None  # when the last batch began
 
-    def decide(self, batch: int) -> str:
-        """What the batch is to shed, as the ledger keeps it; empty: nothing."""
+    def decide(self, batch: int, files: Sequence[Path] = ()) -> str:
+        """Return the record of what the batch sheds; empty: nothing. `files` are the input files of the batch."""
         if not self._is_on:
             return ""
-        self.waiting = self._unread.posts(batch) if self._unread is not None else None
-        if self.waiting is not None:
-            self.pressure = self.pressure.decided(self.waiting, self._clock())
-        shed = self.pressure.shed(batch)
-        noted = {"policy": shed.policy, "level": self.pressure.shedding.level, "limit": shed.limit}
-        return json.dumps(noted) if shed.is_on else ""
+        self._backlog_posts = self._backlog.posts(batch, files) if self._backlog is not None else None
+        if self._backlog_posts is not None:
+            self._controller = self._controller.decide(self._backlog_posts, self._clock())
+        decision = self._controller.decision(batch)
+        record = {"policy": decision.policy, "level": self._controller.state.level, "limit": decision.limit}
+        return json.dumps(record) if decision.is_on else ""
 
-    def measured(self, batch: int, seconds: float, noted: Noted) -> None:
-        """After the batch; what the first one takes, while everything is loaded and compiled, tells nothing."""
+    def observe_batch(self, batch: int, seconds: float, stats: RoutingStats) -> None:
+        """Learn from a batch. The duration of the first one is ignored: it includes loading and compiling."""
         if self._is_on and self._is_warm:
-            self.pressure = self.pressure.measured(noted.posts, seconds, noted.spread.tolist())
+            self._controller = self._controller.observe_batch(stats.posts, seconds, stats.spread.tolist())
         self._is_warm = True
-        if self._is_on and self._unread is not None:
-            self._unread.taken(batch, noted.posts)
+        if self._is_on and self._backlog is not None:
+            self._backlog.observe_batch(batch, stats.posts)
 
-    def told(self) -> dict[str, object]:
-        """For the figures: the level, and how long what is unread is going to take."""
+    def status(self) -> dict[str, object]:
+        """Return metrics: the level, the backlog, and how long it will take."""
         if not self._is_on:
             return {}
-        known, level = self.pressure, self.pressure.shedding.level
+        controller, level, posts = self._controller, self._controller.state.level, self._backlog_posts
         return {
-            "shed": known.policy,
+            "shed": controller.policy,
             "shed_level": level,
-            "shed_limit": known.levels.limit(level) if level else None,
-            "accepted_latency_s": known.latency_s,
-            "unread_posts": None if self.waiting is None else round(self.waiting),
-            "unread_seconds": None if self.waiting is None else round(known.pace.seconds(self.waiting), 3),
+            "shed_limit": controller.levels.limit(level) if level else None,
+            "max_latency_s": controller.latency_s,
+            "backlog_posts": None if posts is None else round(posts),
+            "backlog_seconds": None if posts is None else round(controller.throughput.seconds(posts), 3),
         }
 
 
-def shed_of(noted: str, batch: int) -> Shed:
-    """What the ledger says a batch sheds."""
-    if not noted:
-        return Shed()
-    told = json.loads(noted)
-    return Shed(told["policy"], float(told["limit"]), batch)
+def parse_shed_record(record: str, batch: int) -> ShedDecision:
+    """Return the decision that the ledger recorded for a batch."""
+    if not record:
+        return ShedDecision()
+    content = json.loads(record)
+    return ShedDecision(content["policy"], float(content["limit"]), batch)

@@ -1,43 +1,46 @@
-"""Keeping the state of a running stream within its bounds."""
+"""Keep the state of a running stream within its limits."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tidings.log import Event
 from tidings.store import open_store
-from tidings.stream.index_updater import Follower
-from tidings.stream.options import Say, StreamRequest
+from tidings.stream.index_updater import IndexUpdater
+from tidings.stream.options import StreamOptions
 
-_TIDY_S = 30.0
+LOG = logging.getLogger("tidings.stream")
+_INTERVAL_S = 30.0
 
 
 @contextmanager
-def tidied(request: StreamRequest, follower: Follower, say: Say) -> Iterator[None]:
-    """Every now and then forget what is beyond the bounds, on a connection and in a thread of its own."""
-    done = threading.Event()
+def maintenance_loop(options: StreamOptions, updater: IndexUpdater) -> Iterator[None]:
+    """Apply retention and delete old index versions periodically, in a thread with its own connection."""
+    is_done = threading.Event()
 
-    def tidy() -> None:
-        while not done.wait(_TIDY_S):
+    def run() -> None:
+        while not is_done.wait(_INTERVAL_S):
             try:
-                with open_store(request.where) as store:  # anew: a database may have been away meanwhile
-                    store.retain(request.retention)
-                follower.retire()
-                _tell_failure(follower, say)
-            except Exception as error:  # whatever it is, the stream goes on, and what it leaves must stay bounded
-                say(f"tidying up failed and is tried again in {_TIDY_S:.0f} s: {error}")
+                with open_store(options.store_url) as store:  # opened each time: the database may have restarted
+                    store.apply_retention(options.retention)
+                updater.delete_old_versions()
+                _log_merge_error(updater)
+            except Exception as error:  # the stream must go on, and its state must stay bounded
+                LOG.warning(Event("maintenance failed", error=error, retry_s=round(_INTERVAL_S)))
 
-    thread = threading.Thread(target=tidy, name="tidings-tidy", daemon=True)
+    thread = threading.Thread(target=run, name="tidings-maintenance", daemon=True)
     thread.start()
     try:
         yield
     finally:
-        done.set()
-        thread.join(_TIDY_S)
+        is_done.set()
+        thread.join(_INTERVAL_S)
 
 
-def _tell_failure(follower: Follower, say: Say) -> None:
-    failure, follower.merging_failure = follower.merging_failure, None
-    if failure is not None:
-        say(f"the index could not be merged; it goes on as it is until twice as much has changed: {failure}")
+def _log_merge_error(updater: IndexUpdater) -> None:
+    error, updater.merge_error = updater.merge_error, None
+    if error is not None:
+        LOG.warning(Event("index merge failed", error=error, next_attempt="after twice the changes"))

@@ -1,15 +1,16 @@
-"""The stream: every micro-batch is matched with the subscriptions as they are then, and stored exactly once.
+"""Match every micro-batch with the current subscriptions and commit its results exactly once.
 
-Before a batch runs, the ledger of the store records the index version it uses and what it sheds; a batch replayed after
-a crash uses and sheds the same again. What it found is stored in one transaction, which marks the batch as done; one
-that is done is not run. A large one is stored while the next is matched (`storing.py`).
+Before a batch runs, the ledger of the store records its index version and what it sheds; a batch replayed after a crash
+uses and sheds the same. One transaction commits its results and marks the batch as done; a batch that is done is
+skipped. A large batch is committed while the next one is matched (`commit_queue`).
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,189 +21,163 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tidings.errors import IndexDamaged, InputError
 from tidings.failpoints import failpoint
 from tidings.index.reader import Index
-from tidings.routing.shed_accounting import Owed
-from tidings.routing.stats import Noted
-from tidings.spark import post_columns as receive
-from tidings.spark.index_shipping import reference
-from tidings.spark.matcher_metrics import LoadMeter
-from tidings.spark.pipeline import wanted_posts
-from tidings.spark.routing_metrics import RouteMeter, Routing
-from tidings.store import Pin, Store
-from tidings.stream.commit_queue import Begun, Result, Storing
-from tidings.stream.index_updater import Follower
-from tidings.stream.load_shedding import Shedder, shed_of
-from tidings.stream.plan_refresh import Relearner
-from tidings.stream.provenance import Lineage
-from tidings.stream.rebalancer import Adjuster
-from tidings.stream.sinks import Delivery
-from tidings.stream.spill import LARGE_BYTES, MUCH_BYTES, Parts, gathered, held_bytes
+from tidings.log import Event
+from tidings.routing.shed_accounting import ShedAccounting
+from tidings.routing.stats import RoutingStats
+from tidings.spark.accumulators import MatcherMetrics, RoutingMetrics, RoutingOptions
+from tidings.spark.index_shipping import shared_path_ref
+from tidings.spark.pipeline import matched_posts
+from tidings.spark.post_columns import select_all_fields
+from tidings.store import BatchPin
+from tidings.stream.checkpoint import stream_id
+from tidings.stream.commit_queue import BatchStart, BatchStats, CommitQueue, MatchChunks, collect_matches
+from tidings.stream.file_source import estimate_input_bytes
+from tidings.stream.live_index import LiveIndex
+from tidings.stream.load_shedding import LoadShedder, parse_shed_record
+from tidings.stream.sinks import MatchSink, StoreSink
+from tidings.stream.source_log import check_files_exist, files_of_batch
+
+LOG = logging.getLogger("tidings.stream")
+SPILL_BYTES = 4 << 20  # of input: results of smaller batches are collected faster in memory than through files
+SPARK_SPILL_BYTES = 128 << 20  # of input: above this, even rejected rows may not fit into the driver's memory
 
 
-class Stopping(Exception):
-    """A batch that came after the stream was asked to stop; nothing of it was done."""
+class StreamStopping(Exception):
+    """Raised for a batch that comes after the stream was asked to stop; nothing was done for it."""
 
 
 @dataclass
-class Batches:
-    """What Spark calls for every micro-batch. One batch at a time; `stopping` lets none begin any more."""
+class MicroBatchRunner:
+    """The function that Spark calls for every micro-batch, one at a time. `stopping` prevents new batches."""
 
-    store: Store
-    follower: Follower
-    delivery: Delivery
-    stream: Callable[[], str]
-    relearner: Relearner
-    shedder: Shedder = field(default_factory=Shedder)
-    files: Callable[[int], list[Path]] = lambda batch: []  # that a batch takes; InputError if one is gone
-    storing: Storing | None = None  # None: everything at once, and held in memory before
-    pin_anew: bool = False
-    adjuster: Adjuster | None = None  # where there is a plan of places to adjust
-    lineage: Lineage | None = None
-    stopping: threading.Event = field(default_factory=threading.Event)
-    running: threading.Lock = field(default_factory=threading.Lock)
-    spent_ms: dict[str, float] = field(default_factory=dict)
-    meter: LoadMeter = field(default_factory=LoadMeter)
-    routes: RouteMeter = field(default_factory=RouteMeter)
-    failure: Exception | None = None  # what ended a batch; on its way through Spark it becomes a text
+    checkpoint: Path
+    index: LiveIndex
+    commits: CommitQueue
+    sink: MatchSink = field(default_factory=StoreSink)
+    shedder: LoadShedder = field(default_factory=LoadShedder)
+    check_files: Callable[[Sequence[Path]], None] = lambda files: None  # raises InputError
+    repin_lost_versions: bool = False
+    stopping: threading.Event = field(default_factory=threading.Event, init=False)
+    running: threading.Lock = field(default_factory=threading.Lock, init=False)
+    durations_ms: dict[str, float] = field(default_factory=dict, init=False)  # of the last batch
+    error: Exception | None = field(default=None, init=False)  # of a batch: Spark only passes on its text
 
     def __post_init__(self) -> None:
-        self._owed = Owed(self.store.owners)
-        self._storing = self.storing or Storing(self.store)
+        self.matcher_metrics = MatcherMetrics()
+        self._routing_metrics = RoutingMetrics()
+        self._shed_accounting = ShedAccounting(self.commits.store.subscriptions.owners)
 
     def __call__(self, posts: DataFrame, batch: int) -> None:
         with self.running:
             if self.stopping.is_set():
-                raise Stopping
-            failpoint("after checkpointing", batch - 1)
-            self.spent_ms = {}
+                raise StreamStopping
             try:
+                failpoint("after-checkpoint", batch - 1)
+                self.durations_ms = {}
                 self._run(posts, batch)
+                failpoint("before-checkpoint", batch)
             except Exception as error:
-                self.failure = error
+                self.error = error
                 raise
-            failpoint("before checkpointing", batch)
 
-    @property
-    def storing_failure(self) -> Exception | None:
-        """What went wrong with storing a batch behind the next, which may never come to hear of it."""
-        return self._storing.failure
-
-    def until_stored(self, seconds: float | None = None) -> None:
-        """Wait for what is stored behind; raises what went wrong with it."""
-        self._storing.wait(seconds)
+    def status(self) -> dict[str, object]:
+        """Return metrics about the plan and about load shedding."""
+        return {**self.shedder.status(), **self.index.status()}
 
     def _run(self, posts: DataFrame, batch: int) -> None:
-        failpoint("before reading", batch)
-        stream, start = self.stream(), time.monotonic()
-        with self._timed("index"):
-            pin, index = self._pinned(stream, batch)
-        failpoint("after reading", batch)
-        if pin.done:
+        failpoint("before-read", batch)
+        started_at = time.monotonic()
+        files = files_of_batch(self.checkpoint, batch)
+        with self._timer("index"):
+            start, index = self._pin_versions(batch, files)
+        failpoint("after-read", batch)
+        if index is None:
             return
-        failpoint("before matching", batch)
-        parts, noted = self._matched(posts, index, batch, pin.shed)
-        failpoint("after matching", batch)
-        with self._timed("storing"):
-            left = self.delivery.deliver(stream, batch, index.version, parts)
-            begun = Begun(stream, batch, index.version, _plan_version(index), pin.shed)
-            self._storing.store(begun, self._result(index, noted), left)
-        self.shedder.measured(batch, time.monotonic() - start, noted)
-        self.relearner.measured(index, noted, [load.posts + load.withheld for load in self.meter.of(batch)])
-        if self.adjuster is not None:
-            self.adjuster.measured(index, noted)
+        check_files_exist(self.checkpoint, batch, files)
+        self.check_files(files)
+        failpoint("before-match", batch)
+        chunks, stats = self._match(posts, index, batch, start.shed, estimate_input_bytes(files))
+        failpoint("after-match", batch)
+        with self._timer("storing"):
+            rest = self.sink.write(start.stream, batch, index.version, chunks)
+            self.commits.commit(start, self._batch_stats(index, stats), rest)
+        seconds = time.monotonic() - started_at
+        self.shedder.observe_batch(batch, seconds, stats)
+        loads = [load.posts + load.shed for load in self.matcher_metrics.loads_of(batch)]
+        self.index.observe_batch(index, stats, loads)
+        LOG.debug(Event("batch matched", batch=batch, index_version=index.version, seconds=round(seconds, 3)))
 
-    def _matched(self, posts: DataFrame, index: Index, batch: int, shed: str) -> tuple[Parts, Noted]:
-        """What is found; of all but small batches in files, as it may be more than this process can hold."""
-        size = held_bytes(self.files(batch))
-        folder = self._storing.files(batch) if size > MUCH_BYTES else None
-        routing = Routing(shed_of(shed, batch), self.routes.tell, self.relearner.texts)
-        self.meter.begin()
-        self.routes.begin()
-        with self._timed("matching"), _read_once(posts, index):
-            found = wanted_posts(posts, index, reference(index), self.meter.tell, routing, folder)
-            parts = gathered(found, folder, in_pieces=size > LARGE_BYTES)
-        noted = self.routes.end()
-        self.meter.end(batch, len(index.manifest.shards), noted.by_matcher.tolist())
-        return parts, noted
+    def _pin_versions(self, batch: int, files: Sequence[Path]) -> tuple[BatchStart, Index | None]:
+        """Return the versions of the batch: those it began with, or the newest. The index is None if it is done."""
+        index, stream = self.index.refresh(batch), stream_id(self.checkpoint)
+        start = _start_of(stream, batch, index, self.shedder.decide(batch, files))
+        pin = self.commits.begin(start)
+        if pin.done:
+            return start, None
+        if pin.index_version != index.version:
+            index = self._open_pinned(stream, batch, pin, index)
+        return _start_of(stream, batch, index, pin.shed), index
 
-    def _result(self, index: Index, noted: Noted) -> Result:
-        figures = {**self._figures(), **({"withheld": noted.withheld} if noted.withheld else {})}
-        by_owner = self._owed.by_owner(index, noted.leads, noted.by_lead)
-        return Result(figures, dict(enumerate(noted.by_matcher.tolist())), dict(by_owner))
-
-    def _pinned(self, stream: str, batch: int) -> tuple[Pin, Index]:
-        """The versions this batch uses: those it was begun with, or the newest there are."""
-        index = self._newest(batch)
-        begun = Begun(stream, batch, index.version, _plan_version(index), self.shedder.decide(batch))
-        pin = self._storing.begin(begun)
-        if pin.done or pin.index_version == index.version:
-            return pin, index
+    def _open_pinned(self, stream: str, batch: int, pin: BatchPin, newest: Index) -> Index:
         try:
-            return pin, self.follower.version(pin.index_version)
+            return self.index.updater.open_version(pin.index_version)
         except IndexDamaged as error:
-            if self.pin_anew:
-                self.store.pin_anew(stream, batch, index.version, _plan_version(index))
-                return pin, index
+            if self.repin_lost_versions:
+                self.commits.store.batches.repin(stream, batch, newest.version, _plan_version(newest))
+                return newest
             raise InputError(
-                f"{error} Batch {batch} was begun with version {pin.index_version} of the index, which is not whole "
-                "any more; run with --pin-anew to match it with the subscriptions as they are now."
+                f"{error} Batch {batch} began with version {pin.index_version} of the index, whose files are "
+                "incomplete. Run with --repin-lost-versions to match it with the current subscriptions."
             ) from error
 
-    def _newest(self, batch: int) -> Index:
-        """The index with all changes, and with a plan that was learned or adjusted meanwhile."""
-        self.relearner.at_border()
-        if self.adjuster is not None:
-            self.adjuster.at_border()
-        switches = self.follower.has_learned
-        if switches:
-            failpoint("before switching", batch)
-        index = self.follower.refresh()
-        if self.lineage is not None:
-            self.lineage.note(index.manifest.position)
-        if switches:
-            failpoint("after switching", batch)
-        self.relearner.at_version(index)
-        if self.adjuster is not None:
-            self.adjuster.at_version(index)
-        return index
+    def _match(
+        self, posts: DataFrame, index: Index, batch: int, shed: str, input_bytes: int
+    ) -> tuple[MatchChunks, RoutingStats]:
+        """Run the batch. Results of all but small batches go to files: they may not fit into memory."""
+        spill_dir = self.commits.rows_dir(batch) if input_bytes > SPILL_BYTES else None
+        decision = parse_shed_record(shed, batch)
+        routing = RoutingOptions(decision, self._routing_metrics.report, self.index.refresher.sample_texts)
+        self.matcher_metrics.begin()
+        self._routing_metrics.begin()
+        with self._timer("matching"), _cached(posts, index):
+            rows = matched_posts(posts, index, shared_path_ref(index), self.matcher_metrics.report, routing, spill_dir)
+            chunks = collect_matches(rows, spill_dir, spill_by_spark=input_bytes > SPARK_SPILL_BYTES)
+        stats = self._routing_metrics.end()
+        self.matcher_metrics.end(batch, len(index.manifest.shards), stats.shed_by_matcher.tolist())
+        return chunks, stats
 
-    def told(self) -> dict[str, object]:
-        """What those who decide have to tell, for the figures."""
-        adjusted = self.adjuster.told() if self.adjuster is not None else {}
-        return {**self.shedder.told(), **self.relearner.told(), **adjusted}
+    def _batch_stats(self, index: Index, stats: RoutingStats) -> BatchStats:
+        metrics: dict[str, object] = {name: round(value, 1) for name, value in self.durations_ms.items()}
+        if stats.shed:
+            metrics["shed"] = stats.shed
+        by_owner = self._shed_accounting.lost_matches_by_owner(index, stats.anchors, stats.shed_by_anchor)
+        return BatchStats(metrics, dict(enumerate(stats.shed_by_matcher.tolist())), dict(by_owner))
 
-    def _figures(self) -> Mapping[str, object]:
-        return {name: round(value, 1) for name, value in self.spent_ms.items()}
+    @contextmanager
+    def _timer(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.durations_ms[name] = (time.perf_counter() - start) * 1000
 
-    def _timed(self, what: str) -> _Timed:
-        return _Timed(self.spent_ms, what)
+
+def write_batches(posts: DataFrame, runner: MicroBatchRunner) -> DataStreamWriter:
+    """Connect posts to the runner. Selecting the columns for each batch would take longer than a small batch."""
+    return select_all_fields(posts).writeStream.foreachBatch(runner)
 
 
-def each_batch(posts: DataFrame, batches: Batches) -> DataStreamWriter:
-    """Posts on their way to the batches, prepared once: to describe that to Spark again and again takes longer than a
-    small batch itself."""
-    return receive.whole(posts).writeStream.foreachBatch(batches)
+def _start_of(stream: str, batch: int, index: Index, shed: str) -> BatchStart:
+    return BatchStart(stream, batch, index.version, _plan_version(index), shed)
 
 
 def _plan_version(index: Index) -> int:
     return 1 if index.manifest.plan is None else index.manifest.plan.version
 
 
-class _Timed:
-    """Adds the milliseconds of a block to what was spent."""
-
-    def __init__(self, spent_ms: dict[str, float], what: str) -> None:
-        self._spent_ms, self._what = spent_ms, what
-
-    def __enter__(self) -> None:
-        self._start = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        self._spent_ms[self._what] = (time.perf_counter() - self._start) * 1000
-
-
 @contextmanager
-def _read_once(posts: DataFrame, index: Index) -> Iterator[None]:
-    """The partitioned plan looks at posts thrice: they are kept meanwhile, instead of read from their source again."""
+def _cached(posts: DataFrame, index: Index) -> Iterator[None]:
+    """Cache the posts in partitioned mode, which reads them three times."""
     if index.manifest.plan is None:
         yield
         return

@@ -1,50 +1,48 @@
-"""What `tidings run` is asked for."""
+"""The options of `tidings run`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidings.balance.rebalance.options import AdjustRules
-from tidings.balance.refresh_policy import Rules
-from tidings.balance.word_registry import DEFAULT
-from tidings.config import MAX_POSTS_A_BATCH
-from tidings.correlate.settings import LiveSettings
+from tidings.balance.rebalance.options import RebalanceOptions
+from tidings.balance.refresh_policy import RefreshPolicy
+from tidings.balance.word_registry import DEFAULT_PARTITIONER
+from tidings.config import MAX_POSTS_PER_BATCH
+from tidings.correlate.settings import StreamCorrelationSettings
 from tidings.store import Retention
 
-Say = Callable[[str], None]
 _DEFAULT_RETENTION = Retention()
-_DEFAULT_RULES = Rules()
-_DEFAULT_ADJUSTMENT = AdjustRules()
+_DEFAULT_REFRESH_POLICY = RefreshPolicy()
+_DEFAULT_REBALANCE = RebalanceOptions()
 
 
 @dataclass(frozen=True, slots=True)
-class StreamRequest:
-    """What to run, checked as far as is quick."""
+class StreamOptions:
+    """What to run. The command has checked the values that are quick to check."""
 
-    posts: str
-    where: str  # of the store
-    folder: Path
-    deliver: str = "store"
+    posts: str  # a directory or kafka://SERVERS/TOPIC
+    store_url: str  # a directory or postgresql://…
+    work_dir: Path
+    sink: str = "store"  # or a directory, or kafka://SERVERS/TOPIC
     trigger: str = "500 milliseconds"
-    max_posts_per_batch: int = MAX_POSTS_A_BATCH
+    max_posts_per_batch: int = MAX_POSTS_PER_BATCH
     master: str | None = None
-    plan: str = "auto"
+    execution_mode: str = "auto"  # or "replicated", "partitioned"
     matchers: int | None = None
-    partitioner: str = DEFAULT
+    partitioner: str = DEFAULT_PARTITIONER
     placement: str = "rarest"
-    relearn: Rules = _DEFAULT_RULES
-    adjust: AdjustRules = _DEFAULT_ADJUSTMENT
+    refresh_policy: RefreshPolicy = _DEFAULT_REFRESH_POLICY
+    rebalance: RebalanceOptions = _DEFAULT_REBALANCE
     shed: str = "off"
-    latency_s: float = 5.0
+    max_latency_s: float = 5.0
     metrics_port: int | None = None
     retention: Retention = _DEFAULT_RETENTION
-    processed: str = "keep"
-    pin_anew: bool = False
-    once: bool = False  # take what is there and end
-    correlate: LiveSettings | None = None
+    clean_source: str = "off"  # or "delete": delete input files that are committed
+    repin_lost_versions: bool = False
+    once: bool = False  # stop when the input that exists is matched
+    correlate: StreamCorrelationSettings | None = None
 
     @property
     def checkpoint(self) -> Path:
-        return self.folder / "checkpoint"
+        return self.work_dir / "checkpoint"

@@ -1,152 +1,160 @@
-"""A new plan while the stream runs: learned beside it from the posts of late, switched to between batches."""
+"""Refresh the word plan of a running stream: fit it in the background on recent posts, switch between two batches."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tidings.atomic_io import write_whole
+from tidings.atomic_io import write_atomically
 from tidings.balance.recent_sample import RecentPosts
-from tidings.balance.refresh_policy import PlanHistory, Rules, Why
-from tidings.balance.spec import Sample, WantedPlan
+from tidings.balance.refresh_policy import PlanHistory, RefreshPolicy, RefreshReason
+from tidings.balance.spec import PlanSpec, SampleSource
 from tidings.index.manifest import PlanRecord
 from tidings.index.reader import Index
-from tidings.routing.stats import Noted
+from tidings.log import Event
+from tidings.routing.stats import RoutingStats
 from tidings.store import Store
-from tidings.stream.index_updater import Follower
-from tidings.stream.options import Say
+from tidings.stream.index_updater import IndexUpdater
 
-_TEXTS, _TEXTS_AT_FIRST = 200, 2_000  # that are kept of every Arrow batch
-_AGAIN_S = 60.0  # after a failure
+LOG = logging.getLogger("tidings.stream")
+_TEXTS_PER_ARROW_BATCH, _FIRST_TEXTS_PER_ARROW_BATCH = 200, 2_000
+_RETRY_S = 60.0
 _POLL_S = 0.05
-_NO_RULES = Rules()
+_DEFAULT_POLICY = RefreshPolicy()
 
 
-class Relearner:
-    """Decides at every border between batches whether to learn; `wanted` is None where there is nothing to plan."""
+class PlanRefresher:
+    """Decides before every batch whether to fit a new plan. Idle if the index is replicated (`spec` is None)."""
 
     def __init__(
         self,
-        follower: Follower,
+        updater: IndexUpdater,
         store: Store,
-        wanted: WantedPlan | None,
-        rules: Rules = _NO_RULES,
-        kept: Path = Path(os.devnull),
-        say: Say = lambda text: None,
+        spec: PlanSpec | None = None,
+        policy: RefreshPolicy = _DEFAULT_POLICY,
+        state_file: Path = Path(os.devnull),
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._follower, self._store = follower, store
-        self._wanted = wanted if wanted is not None and wanted.learns else None
-        by_space = wanted is not None and wanted.by_space
-        self._rules = Rules(None, None) if by_space else rules  # plans of places are adjusted instead (`adjusting.py`)
-        self._kept, self._say, self._clock = kept, say, clock
+        self._updater, self._store, self._state_file, self._clock = updater, store, state_file, clock
+        self._labels = plan_labels(spec)
+        self._spec = spec if spec is not None and spec.learns_from_posts else None
+        self._policy = RefreshPolicy(None, None) if spec is not None and spec.is_spatial else policy  # see `rebalancer`
         self.recent = RecentPosts()
-        self._asked, self._not_before = 0, 0.0
-        self.history = self._remembered(follower.index)
+        self._request, self._retry_at = 0, 0.0  # the user request that the running build serves
+        self.history = self._load_history(updater.index)
 
     @property
-    def texts(self) -> int:
-        """How many texts of every Arrow batch are wanted: more while there is no plan at all."""
-        if self._wanted is None:
+    def sample_texts(self) -> int:
+        """How many texts to sample from every Arrow batch: more until there is a plan."""
+        if self._spec is None:
             return 0
-        return _TEXTS if self.history.is_learned else _TEXTS_AT_FIRST
+        return _TEXTS_PER_ARROW_BATCH if self.history.is_learned else _FIRST_TEXTS_PER_ARROW_BATCH
 
-    def learn_first(self, sample: Sample, stop: threading.Event) -> None:
-        """Before the first batch: where no plan was learned yet and there are posts to learn from, wait for one."""
-        if self._wanted is None or self.history.is_learned or not self._follower.index.manifest.subscriptions:
+    def learn_first_plan(self, sample: SampleSource, stop: threading.Event) -> None:
+        """Before the first batch: fit a plan if there is none but there are posts to learn from, and wait for it."""
+        if self._spec is None or self.history.is_learned or not self._updater.index.manifest.subscriptions:
             return
         self.recent.add(sample())
-        if self.recent.count and not stop.is_set() and self._begin(Why.first):
-            while not self._follower.has_learned and not stop.wait(_POLL_S):
+        if self.recent.count and not stop.is_set() and self._start(RefreshReason.first):
+            while not self._updater.build_is_ready and not stop.wait(_POLL_S):
                 pass
 
-    def at_border(self) -> None:
-        """Begin to learn if there is a reason."""
-        asked = self._store.relearning_asked()
-        if self._wanted is None:
-            if asked:
-                self._say(
-                    "a new plan was asked for, but this stream has none to learn: no algorithm shares its words out"
-                )
-                self._store.relearned(asked)
+    def before_batch(self) -> None:
+        """Start a refresh if there is a reason."""
+        request = self._store.plan_refresh.pending()
+        if self._spec is None:
+            if request:
+                cause = f"partitioner {self._labels.get('partitioner', 'none')!r} does not learn from posts"
+                LOG.warning(Event("plan refresh ignored", reason=cause))
+                self._store.plan_refresh.complete(request)
             return
-        if self._follower.is_learning or self._clock() < self._not_before:
+        if self._updater.is_building_plan or self._clock() < self._retry_at:
             return
-        why = self.history.due(self._rules, self._clock(), asked > 0, self.recent.count)
-        if why is not None and self._follower.index.manifest.subscriptions and self._begin(why):
-            self._asked = asked
+        reason = self.history.reason_to_refresh(self._policy, self._clock(), request > 0, self.recent.count)
+        if reason is not None and self._updater.index.manifest.subscriptions and self._start(reason):
+            self._request = request
 
-    def _begin(self, why: Why) -> bool:
-        assert self._wanted is not None
-        posts = self.recent.posts()
-        begun = self._follower.relearn(self._wanted.learn_anew(lambda: posts))
-        if begun:
-            self._say(f"learning a plan by {self._wanted.partitioner} from {len(posts[0]):,} posts: {why}")
-        return begun
-
-    def at_version(self, index: Index) -> None:
-        """The batch that begins uses this version."""
-        failure = self._follower.learning_failure
-        if failure is not None:
-            self._follower.learning_failure = None
-            self._not_before = self._clock() + _AGAIN_S
-            self._say(f"no plan was learned, and the one in use stays: {failure}")
+    def on_index_version(self, index: Index) -> None:
+        """Note the version that the next batch uses: it may have a new plan, or a refresh may have failed."""
+        error = self._updater.plan_error
+        if error is not None:
+            self._updater.plan_error = None
+            self._retry_at = self._clock() + _RETRY_S
+            LOG.warning(Event("plan refresh failed", error=error, plan_version=self.history.version))
         plan = index.manifest.plan
         if plan is None or plan.version == self.history.version:
             return
         self.history = PlanHistory(plan.version, is_learned(plan), self._clock())
-        if self._asked:
-            self._store.relearned(self._asked)
-            self._asked = 0
-        self._keep()
-        self._say(f"from now on plan {plan.version} is used, with version {index.version} of the index")
+        if self._request:
+            self._store.plan_refresh.complete(self._request)
+            self._request = 0
+        self._save_history()
+        LOG.info(Event("plan switched", plan_version=plan.version, index_version=index.version))
 
-    def measured(self, index: Index, noted: Noted, loads: Sequence[int]) -> None:
-        """After a batch: how many of its posts were for each matcher, those withheld included.
+    def after_batch(self, index: Index, stats: RoutingStats, loads: Sequence[int]) -> None:
+        """Learn from a batch; `loads` are the posts per matcher, including shed posts.
 
-        One that was replayed with an older plan says nothing about this one.
+        A batch that was replayed with an older plan says nothing about the current one.
         """
-        self.recent.add((noted.texts, noted.positions))
+        self.recent.add((stats.sample_texts, stats.sample_positions))
         plan = index.manifest.plan
-        if noted.posts and plan is not None and plan.version == self.history.version:
-            before, self.history = self.history, self.history.measured(noted.posts, loads)
-            if before.value_at_first != self.history.value_at_first:
-                self._keep()
+        if stats.posts and plan is not None and plan.version == self.history.version:
+            before, self.history = self.history, self.history.add_batch(stats.posts, loads)
+            if before.first_value != self.history.first_value:
+                self._save_history()
 
-    def told(self) -> dict[str, object]:
-        """For the figures."""
-        known = self.history
+    def status(self) -> dict[str, object]:
+        """Return metrics about the plan."""
         return {
-            "plan_version": known.version,
-            "plan_value": known.value,
-            "plan_value_at_first": known.value_at_first,
-            "learning": self._follower.is_learning,
+            **self._labels,
+            "plan_version": self.history.version,
+            "plan_value": self.history.value,
+            "plan_value_when_learned": self.history.first_value,
+            "is_building_plan": self._updater.is_building_plan,
         }
 
-    def _remembered(self, index: Index) -> PlanHistory:
-        """What was noted of this very plan; else it begins now."""
+    def _start(self, reason: RefreshReason) -> bool:
+        assert self._spec is not None
+        posts = self.recent.posts()
+        is_started = self._updater.start_refresh(self._spec.refit(lambda: posts))
+        if is_started:
+            count, partitioner = len(posts[0]), self._spec.partitioner
+            LOG.info(Event("plan refresh started", partitioner=partitioner, posts=count, reason=str(reason)))
+        return is_started
+
+    def _load_history(self, index: Index) -> PlanHistory:
+        """Return what was saved about the current plan; a new history otherwise."""
         plan = index.manifest.plan
         if plan is None:
             return PlanHistory(1, False, self._clock())
         try:
-            told = json.loads(self._kept.read_text("utf-8"))
-            since, first = float(told["since"]), told["value_at_first"]
-            if told["version"] == plan.version:
-                return PlanHistory(plan.version, is_learned(plan), since, first and float(first))
-        except (OSError, ValueError, KeyError, TypeError):  # none yet, or damaged: it is no more than a reminder
+            content = json.loads(self._state_file.read_text("utf-8"))
+            since, first_value = float(content["since"]), content["value_at_first"]
+            if content["version"] == plan.version:
+                return PlanHistory(plan.version, is_learned(plan), since, first_value and float(first_value))
+        except (OSError, ValueError, KeyError, TypeError):  # missing or damaged: the schedule starts again
             pass
         return PlanHistory(plan.version, is_learned(plan), self._clock())
 
-    def _keep(self) -> None:
-        known = self.history
-        told = {"version": known.version, "since": known.since, "value_at_first": known.value_at_first}
-        write_whole(self._kept, json.dumps(told))
+    def _save_history(self) -> None:
+        history = self.history
+        content = {"version": history.version, "since": history.since, "value_at_first": history.first_value}
+        write_atomically(self._state_file, json.dumps(content))
 
 
 def is_learned(plan: PlanRecord) -> bool:
-    """Whether a plan was learned or given; words are hashed until then."""
-    return bool(plan.words or plan.space)
+    """Return whether a plan was learned or given; terms are hashed until then."""
+    return bool(plan.word_file or plan.spatial_file)
+
+
+def plan_labels(spec: PlanSpec | None) -> dict[str, object]:
+    """Return the labels of a plan for status and metrics."""
+    if spec is None:
+        return {"execution_mode": "replicated"}
+    labels: dict[str, object] = {"execution_mode": "partitioned", "partitioner": spec.partitioner}
+    return labels | ({"partitioned_by": "places and words"} if spec.is_spatial else {"placement": spec.placement})

@@ -1,4 +1,4 @@
-"""What Spark tells of a running stream, made into figures and written beside its state after every batch."""
+"""Turn Spark's progress reports into the metrics of a stream; write them next to its state after every batch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql.streaming.listener import (
@@ -19,158 +18,133 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from tidings.atomic_io import folder_bytes
-from tidings.index.reader import Index
-from tidings.matching.load import MatcherLoad, together
+from tidings.atomic_io import disk_usage_bytes
+from tidings.matching.load import sum_loads
 from tidings.store import Store
-from tidings.stream.backlog import waiting_messages
+from tidings.stream.backlog import pending_messages
 from tidings.stream.metrics.correlations import FOLDER as CORRELATIONS
-from tidings.stream.metrics.snapshot import StreamFigures, save_figures
+from tidings.stream.metrics.snapshot import StreamSnapshot, save_snapshot
+from tidings.stream.micro_batch import MicroBatchRunner
+from tidings.stream.options import StreamOptions
+from tidings.stream.sources import StreamSource
 
-_DISK_EVERY_S = 10.0
-_OWNERS = 20  # so many are told, those most was withheld from
-_LATE = 50  # so many batches may have begun before Spark tells of one
-
-
-class Newest:
-    """The newest offsets of a source that has them, as Spark told last."""
-
-    def __init__(self) -> None:
-        self._told: str | None = None
-
-    def heard(self, progress: StreamingQueryProgress) -> None:
-        self._told = progress.sources[0].latestOffset if progress.sources else None
-
-    def offsets(self) -> str | None:
-        return self._told
+_DISK_USAGE_INTERVAL_S = 10.0
+_MAX_OWNERS = 20  # those with the most shed work
+_MAX_UNREPORTED_BATCHES = 50  # that begin before Spark reports the progress of one
 
 
-@dataclass
-class Watch:
-    """The figures of one run. `index` and `spent_ms` tell what the batch that just ended used and took, `loads` what
-    its matchers did."""
+class StreamMetrics:
+    """The metrics of one run."""
 
-    folder: Path
-    store: Store
-    source: str
-    plan: str
-    index: Callable[[], Index]
-    spent_ms: Callable[[], dict[str, float]]
-    waiting_files: Callable[[], int | None] = lambda: None
-    loads: Callable[[int], tuple[MatcherLoad, ...]] = lambda batch: ()
-    told: Callable[[], dict[str, object]] = dict  # what else there is to tell
-    newest: Newest | None = None
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _disk_at: float = 0.0
-
-    def __post_init__(self) -> None:
+    def __init__(self, options: StreamOptions, source: StreamSource, runner: MicroBatchRunner) -> None:
+        self._work_dir, self._source, self._runner = options.work_dir, source, runner
+        self._store = runner.commits.store
+        self._lock = threading.Lock()
+        self._disk_usage_at = 0.0
+        self._counted_batch: int | None = None  # the last batch whose matches are in the totals
+        self.reported_batch = -1  # the last batch whose progress Spark reported
         now = time.time()
-        self.heard = -1  # the last batch that Spark told of
-        self._counted: int | None = None  # the last batch whose matches are in the figures
-        self.figures = StreamFigures(os.getpid(), socket.gethostname(), "", self.source, now, now, plan=self.plan)
-        self.publish()
+        self.snapshot = StreamSnapshot(os.getpid(), socket.gethostname(), "", options.posts, now, now)
+        self.publish(**runner.status())
 
     def publish(self, **changes: object) -> None:
-        """Take over some figures and write all of them."""
+        """Change some metrics and write all of them."""
         with self._lock:
-            self.figures = replace(self.figures, **changes, updated_at=time.time())  # type: ignore[arg-type]
-            save_figures(self.folder, self.figures)
+            self.snapshot = replace(self.snapshot, **changes, updated_at=time.time())  # type: ignore[arg-type]
+            save_snapshot(self._work_dir, self.snapshot)
 
-    def progressed(self, progress: StreamingQueryProgress) -> None:
-        """A batch has ended, or Spark looked for posts and found none."""
-        index, seen = self.index(), self.figures
-        if self.newest is not None:
-            self.newest.heard(progress)
+    def on_progress(self, progress: StreamingQueryProgress) -> None:
+        """Update the metrics after a batch, or after a trigger that found no posts."""
+        index, before = self._runner.index.current, self.snapshot
+        self._source.latest_offsets.update(progress)
         changes: dict[str, object] = {
             "stream": str(progress.id),
             "index_version": index.version,
             "segments": sum(map(len, index.manifest.shards)),
             "subscriptions": index.manifest.subscriptions,
-            "waiting_files": self.waiting_files(),
-            **_waiting(progress),
-            **self.told(),
+            "pending_files": self._source.pending_files(),
+            **_pending_posts(progress),
+            **self._runner.status(),
         }
         if progress.numInputRows:
-            self._counted = progress.batchId - 1 if self._counted is None else self._counted
-            changes |= self._of_batch(progress, seen)
-        if time.time() - self._disk_at > _DISK_EVERY_S:
-            self._disk_at = time.time()
-            changes["disk_bytes"] = disk_bytes(self.folder, self.store)
+            self._counted_batch = progress.batchId - 1 if self._counted_batch is None else self._counted_batch
+            changes |= self._batch_metrics(progress, before)
+        if time.time() - self._disk_usage_at > _DISK_USAGE_INTERVAL_S:
+            self._disk_usage_at = time.time()
+            changes["disk_bytes"] = disk_bytes(self._work_dir, self._store)
         self.publish(**changes)
-        self.count_stored()
-        self.heard = progress.batchId
+        self.refresh_totals()
+        self.reported_batch = progress.batchId
 
-    def count_stored(self) -> None:
-        """Count what batches have stored since: a batch may be told of before it is stored."""
-        if self._counted is None:
+    def refresh_totals(self) -> None:
+        """Add the matches of batches committed since the last call: Spark may report a batch before its commit."""
+        if self._counted_batch is None:
             return
-        ledger = self.store.ledger(self.figures.stream, last=_LATE)
-        new = [one for one in ledger if one.batch > self._counted and one.state == "done"]
+        ledger = self._store.batches.recent(self.snapshot.stream, limit=_MAX_UNREPORTED_BATCHES)
+        new = [batch for batch in ledger if batch.batch > self._counted_batch and batch.state == "done"]
         if new:
-            self._counted = new[-1].batch
-            matches, rejected = (sum(getattr(one, name) for one in new) for name in ("matches", "rejected"))
-            self.publish(matches=self.figures.matches + matches, rejected=self.figures.rejected + rejected)
+            self._counted_batch = new[-1].batch
+            matches, rejected = sum(batch.matches for batch in new), sum(batch.rejected for batch in new)
+            self.publish(matches=self.snapshot.matches + matches, rejected=self.snapshot.rejected + rejected)
 
-    def _of_batch(self, progress: StreamingQueryProgress, seen: StreamFigures) -> dict[str, object]:
-        durations = {name: int(value) for name, value in progress.durationMs.items()}
-        ours = {f"tidings {name}": round(value) for name, value in self.spent_ms().items()}
-        loads = self.loads(progress.batchId)
+    def _batch_metrics(self, progress: StreamingQueryProgress, before: StreamSnapshot) -> dict[str, object]:
+        spark_ms = {name: int(value) for name, value in progress.durationMs.items()}
+        tidings_ms = {f"tidings {name}": round(value) for name, value in self._runner.durations_ms.items()}
+        loads = self._runner.matcher_metrics.loads_of(progress.batchId)
+        shed_posts = sum(load.shed for load in loads)
         return {
             "batch": progress.batchId,
-            "batches": seen.batches + 1,
-            "posts": seen.posts + progress.numInputRows,
+            "batches": before.batches + 1,
+            "posts": before.posts + progress.numInputRows,
             "posts_per_second": _finite(progress.processedRowsPerSecond),
             "arriving_per_second": _finite(progress.inputRowsPerSecond),
-            "batch_seconds": durations.get("triggerExecution", 0) / 1000,
-            "durations_ms": {**durations, **ours},
+            "batch_seconds": spark_ms.get("triggerExecution", 0) / 1000,
+            "durations_ms": {**spark_ms, **tidings_ms},
             "batch_matchers": loads,
-            "matchers": together(seen.matchers, loads),
-            "withheld": seen.withheld + (spared := sum(load.withheld for load in loads)),
-            "withheld_owners": self._owners() if spared or not seen.batches else seen.withheld_owners,
+            "matchers": sum_loads(before.matchers, loads),
+            "shed_posts": before.shed_posts + shed_posts,
+            "shed_by_owner": self._shed_by_owner() if shed_posts or not before.batches else before.shed_by_owner,
         }
 
-    def _owners(self) -> dict[str, int]:
-        return dict(self.store.withheld(_OWNERS).owners)
+    def _shed_by_owner(self) -> dict[str, int]:
+        return dict(self._store.shed_totals.read(_MAX_OWNERS).owners)
 
 
-class Listener(StreamingQueryListener):
-    """Hands Spark's events on; Spark calls it from a thread of its own."""
+class ProgressListener(StreamingQueryListener):
+    """Passes Spark's events on. Spark calls it in a thread of its own."""
 
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
+    def __init__(self, metrics: StreamMetrics) -> None:
+        self._metrics = metrics
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
         pass
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        self._watch.progressed(event.progress)
+        self._metrics.on_progress(event.progress)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        self._watch.count_stored()
-        self._watch.publish()
+        self._metrics.refresh_totals()
+        self._metrics.publish()
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         pass
 
 
-def disk_bytes(folder: Path, store: Store) -> dict[str, int]:
-    """What the stream takes on disk, by what takes it."""
-    return {
-        "store": store.sizes().bytes,
-        **{name: folder_bytes(folder / name) for name in ("index", "checkpoint")},
-        **({CORRELATIONS: folder_bytes(folder / CORRELATIONS)} if (folder / CORRELATIONS).is_dir() else {}),
-    }
+def disk_bytes(work_dir: Path, store: Store) -> dict[str, int]:
+    """Return the disk usage of the stream by part."""
+    folders = ("index", "checkpoint", *((CORRELATIONS,) if (work_dir / CORRELATIONS).is_dir() else ()))
+    return {"store": store.sizes().bytes, **{name: disk_usage_bytes(work_dir / name) for name in folders}}
 
 
-def _waiting(progress: StreamingQueryProgress) -> dict[str, object]:
-    """What has arrived and was not taken yet, as far as the source can tell."""
+def _pending_posts(progress: StreamingQueryProgress) -> dict[str, object]:
+    """Return the posts that no batch has read yet, if the source has offsets."""
     source = progress.sources[0] if progress.sources else None
     offsets = (source.endOffset, source.latestOffset) if source is not None else ()
     if not all(isinstance(offset, str) and offset.startswith("{") for offset in offsets) or not offsets:
         return {}
     try:
-        return {"waiting_posts": waiting_messages(offsets[1], offsets[0])}
-    except (ValueError, AttributeError, TypeError):  # offsets of another kind
+        return {"pending_posts": pending_messages(offsets[1], offsets[0])}
+    except (ValueError, AttributeError, TypeError):  # offsets of another kind of source
         return {}
 
 

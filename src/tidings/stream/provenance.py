@@ -1,7 +1,7 @@
-"""Whether what lies in the folder of a stream was made from the store as it is.
+"""Check that the index in a work directory was derived from the store as it is now.
 
-A store may have been put back from a copy or moved away, or be another database than last time. Its subscriptions are
-then numbered anew, so that an index made before would find posts for a query that somebody else once asked.
+A store may be restored from a backup, moved, or replaced by another database. It then assigns the same ids to other
+subscriptions, and an old index would report matches for queries of other users.
 """
 
 from __future__ import annotations
@@ -12,58 +12,59 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tidings.atomic_io import write_whole
+from tidings.atomic_io import write_atomically
 from tidings.errors import ChangeLogTruncated, IndexDamaged
-from tidings.index.manifest import load_manifest, versions
+from tidings.index.manifest import list_versions, load_manifest
 from tidings.store import Store
+from tidings.stream.state_dir import SPILL
 
-_MADE_FROM = ("index", "found")  # what says of subscriptions by their ids
+_DERIVED = ("index", SPILL)  # these refer to subscriptions by id
 
 
 class StoreProvenance:
-    """Remembers the last change of the store that the index holds, and when that was made."""
+    """Records the last change of the store that is in the index, and when that change was made."""
 
     def __init__(self, store: Store, folder: Path) -> None:
-        self._store, self._folder, self._file = store, folder, folder / "followed.json"
-        self._noted = -1
+        self._store, self._folder, self._file = store, folder, folder / "provenance.json"
+        self._recorded_position = -1
 
-    def holds(self) -> bool:
-        """Whether the store has that change; also where nothing was noted, or the store has forgotten it since."""
-        noted = self._remembered()
-        if max(self._position(), noted.get("position", 0)) > self._store.position():
+    def matches_store(self) -> bool:
+        """Return whether the store has the recorded change; True if nothing was recorded or the change was deleted."""
+        recorded = self._load()
+        if max(self._index_position(), recorded.get("position", 0)) > self._store.subscriptions.position():
             return False
-        return not noted or self._told(noted["position"]) in (noted, {"position": noted["position"]})
+        return not recorded or self._change_at(recorded["position"]) in (recorded, {"position": recorded["position"]})
 
-    def forget(self) -> None:
-        """Remove what was made from another store; the index is made anew."""
-        for name in _MADE_FROM:
+    def discard_derived_state(self) -> None:
+        """Delete what was derived from another store; the index is built again."""
+        for name in _DERIVED:
             shutil.rmtree(self._folder / name, ignore_errors=True)
 
-    def note(self, position: int) -> None:
-        """The index holds all changes up to this one."""
-        if position != self._noted:
-            write_whole(self._file, json.dumps(self._told(position)))
-            self._noted = position
+    def record(self, position: int) -> None:
+        """Record that the index contains all changes up to this position."""
+        if position != self._recorded_position:
+            write_atomically(self._file, json.dumps(self._change_at(position)))
+            self._recorded_position = position
 
-    def _told(self, position: int) -> dict[str, Any]:
-        """A change as the store has it; its position alone where that is forgotten."""
+    def _change_at(self, position: int) -> dict[str, Any]:
+        """Return the change at a position; only the position if retention deleted the change."""
         try:
-            change = next(iter(self._store.changes(position - 1, limit=1)), None)
+            change = next(iter(self._store.subscriptions.change_log(position - 1, limit=1)), None)
         except ChangeLogTruncated:
             return {"position": position}
         return {} if change is None else {"position": position, "subscription": change.subscription, "at": change.at}
 
-    def _remembered(self) -> dict[str, Any]:
+    def _load(self) -> dict[str, Any]:
         try:
-            told = json.loads(self._file.read_text("utf-8"))
-            return {**told, "position": int(told["position"])}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # none yet, or damaged
+            content = json.loads(self._file.read_text("utf-8"))
+            return {**content, "position": int(content["position"])}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # missing or damaged
             return {}
 
-    def _position(self) -> int:
-        """Of the newest index; 0 where there is none, or a damaged one, of which others tell."""
-        with suppress(IndexDamaged):
+    def _index_position(self) -> int:
+        """Return the position of the newest index version; 0 if there is none or it is damaged."""
+        with suppress(IndexDamaged):  # reported when the index is opened
             folder = self._folder / "index"
-            if folder.is_dir() and (found := versions(folder)):
-                return load_manifest(folder, found[-1]).position
+            if folder.is_dir() and (versions := list_versions(folder)):
+                return load_manifest(folder, versions[-1]).log_position
         return 0

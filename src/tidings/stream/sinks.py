@@ -1,4 +1,4 @@
-"""Where matches go: into the store, into Parquet files, into a Kafka topic. Each knows how to be told twice."""
+"""Sinks for matches: store, Parquet, Kafka. Every sink tolerates a replayed batch."""
 
 from __future__ import annotations
 
@@ -13,50 +13,57 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from tidings.atomic_io import sync
-from tidings.spark.kafka import KafkaTopic, kafka_failure, write_matches_kafka
-from tidings.store import Found
+from tidings.atomic_io import fsync
+from tidings.spark.kafka import KAFKA_SCHEME, KafkaTopic, parse_kafka_url, translate_kafka_error, write_matches_kafka
+from tidings.store import BatchChunk
 
-_AT_ONCE_BYTES, _AT_ONCE = 64 << 20, 100_000  # of matches, each with its post
+_TABLE_BYTES, _TABLE_ROWS = 64 << 20, 100_000  # of matches, each with its post
 
 
-class Delivery(Protocol):
-    """What is done with the posts and matches of a batch before the batch is marked as done."""
+class MatchSink(Protocol):
+    """Receives the results of a batch before the batch is committed."""
 
-    def deliver(self, stream: str, batch: int, version: int, parts: Iterable[Found]) -> Iterable[Found]:
-        """Deliver them; what is left for the store to keep. A batch that is replayed comes again."""
+    def write(self, stream: str, batch: int, index_version: int, chunks: Iterable[BatchChunk]) -> Iterable[BatchChunk]:
+        """Write the matches; return what the store still has to commit. A replayed batch is written again."""
         ...
 
 
-class ToStore:
-    """The store keeps them: exactly once."""
+def open_sink(url: str, spark: SparkSession) -> MatchSink:
+    """Return the sink for `store`, a kafka:// URL or a directory."""
+    if url == "store":
+        return StoreSink()
+    return KafkaSink(spark, parse_kafka_url(url)) if url.startswith(KAFKA_SCHEME) else ParquetSink(Path(url))
 
-    def deliver(self, stream: str, batch: int, version: int, parts: Iterable[Found]) -> Iterable[Found]:
-        return parts
+
+class StoreSink:
+    """Leaves everything to the store: exactly once."""
+
+    def write(self, stream: str, batch: int, index_version: int, chunks: Iterable[BatchChunk]) -> Iterable[BatchChunk]:
+        return chunks
 
 
 @dataclass(frozen=True, slots=True)
-class ToParquet:
-    """One file a batch, put in place whole; a batch that comes again replaces its file: exactly once."""
+class ParquetSink:
+    """Writes one file per batch and renames it into place; a replayed batch replaces its file: exactly once."""
 
     folder: Path
 
-    def deliver(self, stream: str, batch: int, version: int, parts: Iterable[Found]) -> Iterable[Found]:
+    def write(self, stream: str, batch: int, index_version: int, chunks: Iterable[BatchChunk]) -> Iterable[BatchChunk]:
         name = f"matches-{stream[:8]}-{batch:010d}.parquet"
         partial = self.folder / f".{name}.partial"
-        if self._written(partial, parts, version):
-            sync(partial)  # the store will say that the batch is done: then its file must be there, come what may
+        if self._write_file(partial, chunks, index_version):
+            fsync(partial)  # the file must survive a power failure once the batch is committed
             os.replace(partial, self.folder / name)
-            sync(self.folder)
-        else:  # it may have come before with other subscriptions (--pin-anew)
+            fsync(self.folder)
+        else:  # a first run with other subscriptions may have written matches (--repin-lost-versions)
             (self.folder / name).unlink(missing_ok=True)
-        return map(_refused, parts)
+        return map(_without_matches, chunks)
 
-    def _written(self, path: Path, parts: Iterable[Found], version: int) -> bool:
-        """Write all matches; False, and no file, where there are none."""
+    def _write_file(self, path: Path, chunks: Iterable[BatchChunk], index_version: int) -> bool:
+        """Write all matches; return False, without a file, if there are none."""
         with ExitStack() as stack:
             writer: pq.ParquetWriter | None = None
-            for rows in match_rows(parts, version):
+            for rows in match_rows(chunks, index_version):
                 if writer is None:
                     self.folder.mkdir(parents=True, exist_ok=True)
                     writer = stack.enter_context(pq.ParquetWriter(path, rows.schema))
@@ -65,43 +72,43 @@ class ToParquet:
 
 
 @dataclass(frozen=True, slots=True)
-class ToKafka:
-    """One message a match, at least once: who reads them tells repetitions by their key."""
+class KafkaSink:
+    """Sends one message per match, at least once; consumers detect repetitions by the key."""
 
     spark: SparkSession
     topic: KafkaTopic
 
-    def deliver(self, stream: str, batch: int, version: int, parts: Iterable[Found]) -> Iterable[Found]:
-        for rows in match_rows(parts, version):
+    def write(self, stream: str, batch: int, index_version: int, chunks: Iterable[BatchChunk]) -> Iterable[BatchChunk]:
+        for rows in match_rows(chunks, index_version):
             self._send(rows)
-        return map(_refused, parts)
+        return map(_without_matches, chunks)
 
     def _send(self, rows: pa.Table) -> None:
         try:
             write_matches_kafka(self.spark.createDataFrame(rows), self.topic)
         except Exception as error:
-            if (known := kafka_failure(error, self.topic)) is not None:
-                raise known from error
+            if (user_error := translate_kafka_error(error, self.topic)) is not None:
+                raise user_error from error
             raise
 
 
-def match_rows(parts: Iterable[Found], version: int) -> Iterator[pa.Table]:
-    """A row a match, with the ids, the index version, and the post's fields; so many at once as memory has room for."""
-    for posts, matches, _ in parts:
+def match_rows(chunks: Iterable[BatchChunk], index_version: int) -> Iterator[pa.Table]:
+    """Yield tables of matches with their ids, the index version and the post; each table fits into memory."""
+    for posts, matches, _ in chunks:
         post_bytes = posts.nbytes / max(1, len(posts))
-        step = max(1, min(_AT_ONCE, int(_AT_ONCE_BYTES / max(1, post_bytes))))
+        step = max(1, min(_TABLE_ROWS, int(_TABLE_BYTES / max(1, post_bytes))))
         for start in range(0, len(matches), step):
-            yield _with_posts(posts, matches.slice(start, step), version)
+            yield _join_posts(posts, matches.slice(start, step), index_version)
 
 
-def _with_posts(posts: pa.Table, matches: pa.Table, version: int) -> pa.Table:
-    wide = posts.take(matches["post_row"]).combine_chunks()
-    columns = {"subscription_id": matches["subscription"], "post_id": wide["id"]}
-    columns["index_version"] = pa.array([version] * len(matches), pa.int64())
-    others = {name: wide[name] for name in wide.column_names if name != "id"}
-    return pa.table({**columns, **others})
+def _join_posts(posts: pa.Table, matches: pa.Table, index_version: int) -> pa.Table:
+    joined = posts.take(matches["post_row"]).combine_chunks()
+    columns = {"subscription_id": matches["subscription"], "post_id": joined["id"]}
+    columns["index_version"] = pa.array([index_version] * len(matches), pa.int64())
+    fields = {name: joined[name] for name in joined.column_names if name != "id"}
+    return pa.table({**columns, **fields})
 
 
-def _refused(part: Found) -> Found:
-    """Of what was delivered, the store keeps what could not be used."""
-    return Found(part.posts.slice(0, 0), part.matches.slice(0, 0), part.rejected)
+def _without_matches(chunk: BatchChunk) -> BatchChunk:
+    """Return only the rejected rows: the store records these with every sink."""
+    return BatchChunk(chunk.posts.slice(0, 0), chunk.matches.slice(0, 0), chunk.rejected)

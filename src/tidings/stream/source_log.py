@@ -1,48 +1,47 @@
-"""The files a batch takes, as Spark noted them before it began. Spark passes over one that is gone; we do not."""
+"""Read from Spark's log which files a batch reads. Spark silently skips a missing file; Tidings reports it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from tidings.errors import InputError
-from tidings.stream.checkpoint import damaged, log_offset
+from tidings.stream.checkpoint import checkpoint_error, log_offset
 
 
-def taken_files(checkpoint: Path, batch: int) -> list[Path]:
-    """All files of a batch, none where posts come from elsewhere; InputError names one that is not there any more."""
+def files_of_batch(checkpoint: Path, batch: int) -> list[Path]:
+    """Return the files that Spark assigned to a batch; none if posts do not come from files."""
     last = log_offset(checkpoint, batch)
     if last is None:
         return []
-    before = log_offset(checkpoint, batch - 1)
-    entries = range(-1 if before is None else before, last)
-    files = [file for entry in entries for file in _of_entry(checkpoint, entry + 1)]
+    previous = log_offset(checkpoint, batch - 1)
+    first = 0 if previous is None else previous + 1
+    return [file for entry in range(first, last + 1) for file in _files_of_entry(checkpoint, entry)]
+
+
+def check_files_exist(checkpoint: Path, batch: int, files: Iterable[Path]) -> None:
+    """Raise InputError if a file of a batch is missing."""
     for file in files:
         if not file.is_file():
-            raise _gone(file, batch, checkpoint)
-    return files
+            raise InputError(
+                f"{file}: this file of batch {batch} is missing and was not matched yet. Put it back and run again. To "
+                f"continue without it, remove {checkpoint}: all other files are read again, no match is stored twice."
+            )
 
 
-def _of_entry(checkpoint: Path, number: int) -> list[Path]:
-    """The files of one entry of Spark's log, which may lie in a compact file with all those before it."""
-    folder = checkpoint / "sources" / "0"
-    for path in (folder / str(number), folder / f"{number}.compact"):
-        if path.is_file():
-            return [Path(name) for entry, name in noted(path) if entry == number]
-    raise damaged(checkpoint, folder / str(number))
-
-
-def noted(path: Path) -> Iterator[tuple[int, str]]:
-    """The entries of one of the log's files: a number, and a file that was taken with it."""
+def read_log_file(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield (entry, file name) for every line of a log file."""
     for line in path.read_text("utf-8").splitlines()[1:]:
         entry = json.loads(line)
         yield entry["batchId"], unquote(urlsplit(entry["path"]).path)
 
 
-def _gone(file: Path, batch: int, checkpoint: Path) -> InputError:
-    return InputError(
-        f"{file}: this file was taken for batch {batch} and is gone before it was matched; put it back and run again, "
-        f"or, to go on without it, remove {checkpoint}: what is still there is read anew, and no match is stored twice."
-    )
+def _files_of_entry(checkpoint: Path, number: int) -> list[Path]:
+    """Return the files of one entry. A compact log file also contains all entries before it."""
+    folder = checkpoint / "sources" / "0"
+    for path in (folder / str(number), folder / f"{number}.compact"):
+        if path.is_file():
+            return [Path(name) for entry, name in read_log_file(path) if entry == number]
+    raise checkpoint_error(checkpoint, folder / str(number))

@@ -1,11 +1,12 @@
-"""Where the posts of a stream come from: the stream itself, what waits of it, and a sample of what is there already."""
+"""The source of a stream, a directory or a Kafka topic: its posts, its backlog, and a sample of what is there."""
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -14,90 +15,112 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from tidings.balance.spatial_fit import Located
-from tidings.balance.spec import QUICK_SAMPLE, Sample
+from tidings.balance.spatial_fit import PostSample
+from tidings.balance.spec import QUICK_SAMPLE_POSTS, SampleSource
 from tidings.errors import TidingsError
-from tidings.ingest.post_files import PostFiles, find_posts
-from tidings.spark.error_translation import in_words
-from tidings.spark.kafka import SCHEME, kafka_failure, parse_kafka_url, read_kafka
+from tidings.ingest.post_files import PostFiles, find_post_files
+from tidings.log import Event
+from tidings.spark.error_translation import translate
+from tidings.spark.kafka import KAFKA_SCHEME, parse_kafka_url, read_kafka, translate_kafka_error
 from tidings.spark.post_reader import read_posts
-from tidings.spark.sample import first_posts
-from tidings.spark.signals import cancelled_when
-from tidings.stream.backlog import Unread, UnreadFiles, UnreadMessages
-from tidings.stream.file_source import Folder, bytes_a_post, check_headers, first_look, read_folder
-from tidings.stream.options import Say, StreamRequest
-from tidings.stream.pending_files import WaitingFiles
-from tidings.stream.progress_listener import Newest
-from tidings.stream.shutdown import INSTEAD
+from tidings.spark.sample import sample_first_posts
+from tidings.spark.signals import cancel_jobs_on
+from tidings.stream.backlog import Backlog, FileBacklog, KafkaBacklog, LatestOffsets, PendingFiles
+from tidings.stream.file_source import (
+    PostDirectory,
+    check_headers,
+    estimate_post_bytes,
+    infer_or_load_schema,
+    stream_files,
+)
+from tidings.stream.options import StreamOptions
+
+LOG = logging.getLogger("tidings.stream")
+DAMAGED_FILE_HINT = "Put a complete file in its place, or an empty one to continue without it"
 
 
 @dataclass(frozen=True, slots=True)
-class Incoming:
-    """The posts as they come; how many files wait; what is unread; and some posts of what is there now, if any."""
+class StreamSource:
+    """An open source."""
 
     posts: DataFrame
-    again: Callable[[SparkSession], DataFrame]  # the same posts, read once more in another session
-    waiting_files: Callable[[], int | None]
-    unread: Unread
-    sample: Sample
-    check: Callable[[list[Path]], None] = lambda files: None  # InputError if files of a batch cannot be read as these
+    reopen: Callable[[SparkSession], DataFrame]  # the same posts in another session
+    backlog: Backlog
+    sample: SampleSource  # posts that exist before the first batch
+    pending_files: Callable[[], int | None] = lambda: None
+    check_files: Callable[[Sequence[Path]], None] = lambda files: None  # raises InputError
+    latest_offsets: LatestOffsets = field(default_factory=LatestOffsets)
 
 
-def incoming(
-    request: StreamRequest, spark: SparkSession, newest: Newest, stop: threading.Event, say: Say
-) -> Incoming | None:
-    """None when stopped before there is anything."""
-    if request.posts.startswith(SCHEME):
-        messages = UnreadMessages(request.checkpoint, newest.offsets)
-        posts = _topic(request, spark)
-        return Incoming(posts, partial(_topic, request), lambda: None, messages, _nothing)
-    say(f"looking at the files in {request.posts}")
-    folder = None
-    with cancelled_when(stop, spark):
-        folder = look(request, spark, stop)
-    if folder is None:
-        if request.once and not stop.is_set():
-            say(f"there are no posts in {request.posts}.")
+def open_source(options: StreamOptions, spark: SparkSession, stop: threading.Event) -> StreamSource | None:
+    """Open the source; wait for a first file unless `once`. Returns None if there is none, or when stopped."""
+    if options.posts.startswith(KAFKA_SCHEME):
+        return _open_topic(options, spark)
+    directory = None
+    with cancel_jobs_on(stop, spark):
+        directory = infer_schema(options, spark, stop)
+    if directory is None:
+        if not stop.is_set():
+            LOG.warning(Event("no posts", posts=options.posts))
         return None
-    waiting = WaitingFiles(folder.path, folder.format, request.checkpoint / "sources" / "0")
-    size = bytes_a_post(folder)
-    processed = request.processed if request.correlate is None else "keep"  # two read them: `twice_taken` deletes
-    posts = read_folder(spark, folder, request.max_posts_per_batch, processed)
-    again = partial(read_folder, folder=folder, max_posts=request.max_posts_per_batch)
-    sample = partial(_newest_posts, spark, waiting, QUICK_SAMPLE * size, stop)
-    unread = UnreadFiles(request.checkpoint, waiting, size)
-    return Incoming(posts, again, waiting.count, unread, sample, partial(check_headers, folder))
+    return _open_directory(options, spark, directory, stop)
 
 
-def look(request: StreamRequest, spark: SparkSession, stop: threading.Event) -> Folder | None:
-    """How the files are read; None when stopped before there is one."""
+def infer_schema(options: StreamOptions, spark: SparkSession, stop: threading.Event) -> PostDirectory | None:
+    """Return how to read the files of the directory; None when stopped before there is one."""
+    schema_file = options.work_dir / "source.json"
+    LOG.info(Event("reading schema", posts=options.posts))
     try:
-        return first_look(spark, request.posts, request.folder / "source.json", stop.is_set, waits=not request.once)
+        return infer_or_load_schema(spark, options.posts, schema_file, stop.is_set, waits=not options.once)
     except TidingsError:
         raise
     except Exception as error:
-        raise in_words(error, request.folder, INSTEAD) or error from error
+        raise translate(error, options.work_dir, DAMAGED_FILE_HINT) or error from error
 
 
-def _topic(request: StreamRequest, spark: SparkSession) -> DataFrame:
-    topic = parse_kafka_url(request.posts)
+def _open_topic(options: StreamOptions, spark: SparkSession) -> StreamSource:
+    offsets = LatestOffsets()
+    backlog = KafkaBacklog(options.checkpoint, offsets.get)
+    posts = _read_topic(options, spark)
+    return StreamSource(posts, partial(_read_topic, options), backlog, _empty_sample, latest_offsets=offsets)
+
+
+def _read_topic(options: StreamOptions, spark: SparkSession) -> DataFrame:
+    topic = parse_kafka_url(options.posts)
     try:
-        return read_kafka(spark, topic, request.max_posts_per_batch)
+        return read_kafka(spark, topic, options.max_posts_per_batch)
     except Exception as error:
-        raise kafka_failure(error, topic) or error from error
+        raise translate_kafka_error(error, topic) or error from error
 
 
-def _nothing() -> Located:
+def _open_directory(
+    options: StreamOptions, spark: SparkSession, directory: PostDirectory, stop: threading.Event
+) -> StreamSource:
+    pending = PendingFiles(directory.path, directory.format, options.checkpoint / "sources" / "0")
+    post_bytes, max_posts = estimate_post_bytes(directory), options.max_posts_per_batch
+    clean_source = options.clean_source if options.correlate is None else "off"  # `source_cleanup` deletes the files
+    return StreamSource(
+        posts=stream_files(spark, directory, max_posts, clean_source),
+        reopen=partial(stream_files, directory=directory, max_posts=max_posts),
+        backlog=FileBacklog(pending, post_bytes),
+        sample=partial(_sample_newest, spark, pending, QUICK_SAMPLE_POSTS * post_bytes, stop),
+        pending_files=pending.count,
+        check_files=partial(check_headers, directory),
+    )
+
+
+def _empty_sample() -> PostSample:
     return pa.array([], pa.large_string()), np.zeros((0, 2))
 
 
-def _newest_posts(spark: SparkSession, waiting: WaitingFiles, size_bytes: float, stop: threading.Event) -> Located:
-    """Of the newest files; none where these cannot be read: the stream will stop at them and say why."""
-    some = _nothing()
-    with cancelled_when(stop, spark), suppress(Exception):
-        found = [find_posts(str(file)) for file in waiting.newest(size_bytes)]
-        if found:
-            files = tuple(chain.from_iterable(one.files for one in found))
-            headers = tuple(chain.from_iterable(one.headers for one in found))
-            some = first_posts(read_posts(spark, PostFiles(found[0].format, files, None, headers)), QUICK_SAMPLE)
-    return some
+def _sample_newest(spark: SparkSession, pending: PendingFiles, size_bytes: float, stop: threading.Event) -> PostSample:
+    """Return posts of the newest files; an empty sample if they cannot be read, which the first batch reports."""
+    sample = _empty_sample()
+    with cancel_jobs_on(stop, spark), suppress(Exception):
+        posts = [find_post_files(str(file)) for file in pending.newest(size_bytes)]
+        if posts:
+            files = tuple(chain.from_iterable(post_files.files for post_files in posts))
+            headers = tuple(chain.from_iterable(post_files.headers for post_files in posts))
+            newest = PostFiles(posts[0].format, files, None, headers)
+            sample = sample_first_posts(read_posts(spark, newest), QUICK_SAMPLE_POSTS)
+    return sample

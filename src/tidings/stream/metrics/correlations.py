@@ -1,4 +1,4 @@
-"""How the correlations of a stream are doing: written beside them after every batch, for whoever asks."""
+"""Metrics of the correlations of a stream, written next to them after every batch."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from tidings.atomic_io import write_whole
+from tidings.atomic_io import write_atomically
 
-FOLDER = "correlations"  # in the state of a stream: all there is of them
-FILE = "figures.json"
+FOLDER = "correlations"  # in the work directory of a stream
+FILE = "metrics.json"
 
 
 @dataclass(frozen=True, slots=True)
-class CorrelationFigures:
-    """Counts are of all runs. `rows` came, of which some were `tagged` and have a time that can be read; of these some
-    came too `late`, or are dated too far `ahead`."""
+class CorrelationMetrics:
+    """Counts are totals of all runs. Of `rows`, some are `tagged` and have a valid time; of these, some are too `late`
+    or dated too far `ahead`."""
 
     window_us: int
     slide_us: int
     algorithm: str
-    most_partitions: int
+    max_partitions: int
     state: str = "running"  # or "stopped", "failed"
     failure: str = ""
     batch: int = -1
@@ -33,36 +33,31 @@ class CorrelationFigures:
     tagged: int = 0
     late: int = 0
     ahead: int = 0
-    newest_us: int | None = None  # the time of the newest post
-    partitions: int = 0  # in use now
+    newest_us: int | None = None  # time of the newest post
+    partitions: int = 0  # in use
     communication: float = 0.0
     gini: float = 0.0
     max_load: float = 0.0
     caught_up: int = 0
     additions: int = 0
-    repartitions: dict[str, int] = field(default_factory=dict)  # how many, by reason
+    repartitions: dict[str, int] = field(default_factory=dict)  # by reason
     last_repartitions: list[dict[str, Any]] = field(default_factory=list)
-    window_end_us: int | None = None  # of the last window that was reported
-    coefficients: int = 0  # in all runs
+    window_end_us: int | None = None  # of the last reported window
+    coefficients: int = 0
 
 
-def save_correlations(folder: Path, figures: CorrelationFigures) -> None:
-    """Write them so that a reader sees all of them or the ones before."""
-    write_whole(folder / FILE, json.dumps(asdict(figures)))
-
-
-def load_correlations(folder: Path) -> CorrelationFigures | None:
-    """Those of the correlations in this folder; None where there are none."""
+def load_correlation_metrics(folder: Path) -> CorrelationMetrics | None:
+    """Return the metrics in a folder; None if they are missing or damaged."""
     try:
-        told = json.loads((folder / FILE).read_text("utf-8"))
-        known = {one.name for one in fields(CorrelationFigures)}
-        return CorrelationFigures(**{name: value for name, value in told.items() if name in known})
-    except (OSError, ValueError, TypeError, AttributeError):  # missing, damaged, or another program's
+        content = json.loads((folder / FILE).read_text("utf-8"))
+        names = {field.name for field in fields(CorrelationMetrics)}
+        return CorrelationMetrics(**{name: value for name, value in content.items() if name in names})
+    except (OSError, ValueError, TypeError, AttributeError):
         return None
 
 
-def changed(folder: Path, figures: CorrelationFigures, **changes: Any) -> CorrelationFigures:
-    """The figures with some of them changed, saved."""
-    found = replace(figures, **changes)
-    save_correlations(folder, found)
-    return found
+def update_correlation_metrics(folder: Path, metrics: CorrelationMetrics, **changes: Any) -> CorrelationMetrics:
+    """Change some metrics, write all of them atomically, and return them."""
+    updated = replace(metrics, **changes)
+    write_atomically(folder / FILE, json.dumps(asdict(updated)))
+    return updated

@@ -1,4 +1,4 @@
-"""What the figures of a stream mean: whether it runs, and how much of a batch is Spark's own bookkeeping."""
+"""Interpret the metrics of a stream: whether it runs, and the share of a batch that is Spark's overhead."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from tidings.stream.metrics.snapshot import StreamFigures
+from tidings.stream.metrics.snapshot import StreamSnapshot
 
-STALE_SECONDS = 60.0
+STALE_S = 60.0
 
 
 class Condition(StrEnum):
-    """How a stream is, as far as one can tell from outside."""
+    """The condition of a stream, as seen from outside."""
 
     never = "never"
     running = "running"
@@ -25,14 +25,14 @@ class Condition(StrEnum):
 
 
 class Health(NamedTuple):
-    """The condition, and a sentence that says what it means."""
+    """The condition, and a sentence about it."""
 
     condition: Condition
     sentence: str
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process of this machine has this id."""
+    """Return whether a process of this machine has this id."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -42,28 +42,28 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def health(figures: StreamFigures | None, now: float, alive: Callable[[int], bool] = is_alive) -> Health:
-    """How the stream that wrote these figures is at this moment."""
-    if figures is None:
+def health(snapshot: StreamSnapshot | None, now: float, alive: Callable[[int], bool] = is_alive) -> Health:
+    """Return the health of the stream that wrote the snapshot."""
+    if snapshot is None:
         return Health(Condition.never, "no stream ever ran here")
-    who = f"process {figures.pid} on {figures.host}"
-    age = now - figures.updated_at
-    if figures.state == "stopped":
-        return Health(Condition.stopped, f"stopped {duration(age)} ago; run it again to go on where it stopped")
-    if figures.state == "failed":
-        why = f": {figures.failure}" if figures.failure else ""
-        return Health(Condition.failed, f"failed {duration(age)} ago{why}")
-    if figures.host == socket.gethostname() and not alive(figures.pid):
-        return Health(Condition.gone, f"{who} ended without a word; run it again to go on where it stopped")
-    if age > STALE_SECONDS:
-        return Health(Condition.stale, f"{who} has told nothing for {duration(age)}; these figures are old")
-    return Health(Condition.running, f"running for {duration(now - figures.started_at)}, {who}")
+    process = f"process {snapshot.pid} on {snapshot.host}"
+    age = now - snapshot.updated_at
+    if snapshot.state == "stopped":
+        return Health(Condition.stopped, f"stopped {format_duration(age)} ago; run it again to continue")
+    if snapshot.state == "failed":
+        reason = f": {snapshot.failure}" if snapshot.failure else ""
+        return Health(Condition.failed, f"failed {format_duration(age)} ago{reason}")
+    if snapshot.host == socket.gethostname() and not alive(snapshot.pid):
+        return Health(Condition.gone, f"{process} ended unexpectedly; run it again to continue")
+    if age > STALE_S:
+        return Health(Condition.stale, f"{process} has not reported for {format_duration(age)}; the metrics are old")
+    return Health(Condition.running, f"running for {format_duration(now - snapshot.started_at)}, {process}")
 
 
 def bookkeeping_share(durations_ms: Mapping[str, int]) -> float | None:
-    """The part of the last batch in which Spark planned and kept its logs instead of working on posts.
+    """Return the share of the last batch that Spark spent on planning and logs; None if it reported no durations.
 
-    Of `triggerExecution`, the whole, only `addBatch` is the batch itself. None where Spark told neither.
+    `triggerExecution` is the whole batch, `addBatch` the work on posts.
     """
     whole, work = durations_ms.get("triggerExecution"), durations_ms.get("addBatch")
     if not whole or work is None:
@@ -71,8 +71,8 @@ def bookkeeping_share(durations_ms: Mapping[str, int]) -> float | None:
     return min(max(1 - work / whole, 0.0), 1.0)
 
 
-def duration(seconds: float) -> str:
-    """In the unit people would use."""
+def format_duration(seconds: float) -> str:
+    """Return a duration in its natural unit, such as `2 min`."""
     for unit, size in (("days", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:,.0f} {unit}"

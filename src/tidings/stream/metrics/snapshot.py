@@ -1,21 +1,23 @@
-"""How a stream is doing: the figures it writes beside its state after every batch, for whoever asks."""
+"""A snapshot of the metrics of a stream, which it writes next to its state after every batch."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from tidings.atomic_io import write_whole
+from tidings.atomic_io import write_atomically
 from tidings.matching.load import MatcherLoad
 
-FILE = "figures.json"
+FILE = "metrics.json"
+_FILE_0_1 = "figures.json"  # until the first run of a later version renames it
+_Record = TypeVar("_Record")
 
 
 @dataclass(frozen=True, slots=True)
-class StreamFigures:
-    """Figures of one run. Totals count since it started; rates and durations are of the last batch that had posts."""
+class StreamSnapshot:
+    """Metrics of one run. Totals count since its start; rates and durations are of the last batch that had posts."""
 
     pid: int
     host: str
@@ -32,56 +34,58 @@ class StreamFigures:
     rejected: int = 0
     posts_per_second: float = 0.0
     arriving_per_second: float = 0.0
-    waiting_posts: int | None = None  # what has arrived and is not yet taken; None where the source cannot tell
-    waiting_files: int | None = None
+    pending_posts: int | None = None  # arrived and not read yet; None if the source does not report it
+    pending_files: int | None = None
     batch_seconds: float = 0.0
-    durations_ms: dict[str, int] = field(default_factory=dict)  # Spark's own and ours, by what they were spent on
+    durations_ms: dict[str, int] = field(default_factory=dict)  # by phase, Spark's and ours
     index_version: int = 0
-    plan: str = "replicated"
+    execution_mode: str = "replicated"
     plan_version: int = 1
-    partitioner: str = ""  # how words are shared out, where they are
-    shared_out: str = "words"  # or "places and words"
+    partitioner: str = ""  # empty if the index is replicated
+    partitioned_by: str = "words"  # or "places and words"
     placement: str = ""
-    plan_value: float | None = None  # imbalance × spread, measured last; None before it was
-    plan_value_at_first: float | None = None  # and right after the plan was learned
-    learning: bool = False  # whether a new plan is being learned, or this one changed
-    adjustments: int = 0  # of a plan of places, since the start
-    adjusted_bytes: int = 0  # of subscriptions that went from one matcher to another by these
-    adjusting_seconds: float = 0.0  # from the decision to the batch that uses it, all together
-    last_adjustment: dict[str, Any] = field(default_factory=dict)  # reason, bytes, seconds, at
-    old_plan_share: float | None = None  # of the subscriptions that lie by the plan before; None: one plan
+    plan_value: float | None = None  # imbalance × spread, measured last
+    plan_value_when_learned: float | None = None
+    is_building_plan: bool = False  # a plan is being fitted or rebalanced
+    rebalances: int = 0
+    rebalanced_bytes: int = 0  # of subscriptions that moved to another matcher
+    rebalance_seconds: float = 0.0  # from each decision to the batch that uses it, in total
+    last_rebalance: dict[str, Any] = field(default_factory=dict)  # reason, bytes, seconds, at
+    previous_plan_share: float | None = None  # of subscriptions; None if there is only one plan
     segments: int = 0
     subscriptions: int = 0
     matchers: tuple[MatcherLoad, ...] = ()  # since the start
     batch_matchers: tuple[MatcherLoad, ...] = ()  # in the last batch that had posts
     shed: str = "off"
     shed_level: int = 0
-    shed_limit: float | None = None  # to how many matchers a post may go now, or which part of the posts passes
-    accepted_latency_s: float | None = None
-    unread_posts: int | None = None  # when the last batch began, its own included; told where something may be shed
-    unread_seconds: float | None = None  # how long these are going to take
-    withheld: int = 0  # posts that matchers were spared, since the start
-    withheld_owners: dict[str, int] = field(default_factory=dict)  # in all runs; those most was withheld from
-    disk_bytes: dict[str, int] = field(default_factory=dict)  # by what takes it: store, index, checkpoint
+    shed_limit: float | None = None  # matchers per post, or the share of posts that are routed
+    max_latency_s: float | None = None
+    backlog_posts: int | None = None  # when the last batch began, including its posts; only with shedding
+    backlog_seconds: float | None = None
+    shed_posts: int = 0  # (post, matcher) pairs that were not sent
+    shed_by_owner: dict[str, int] = field(default_factory=dict)  # in all runs; the owners with the most shed work
+    disk_bytes: dict[str, int] = field(default_factory=dict)  # by part: store, index, checkpoint
 
 
-def save_figures(folder: Path, figures: StreamFigures) -> None:
-    """Write them so that a reader sees all of them or the ones before."""
-    write_whole(folder / FILE, json.dumps(asdict(figures)))
+def save_snapshot(folder: Path, snapshot: StreamSnapshot) -> None:
+    """Write a snapshot atomically."""
+    write_atomically(folder / FILE, json.dumps(asdict(snapshot)))
 
 
-def load_figures(folder: Path) -> StreamFigures | None:
-    """The figures written last; None when no stream ever ran here. Fields this program does not know are left out."""
+def load_snapshot(folder: Path) -> StreamSnapshot | None:
+    """Return the last snapshot; None if no stream ran here. Unknown fields are ignored."""
+    file = folder / FILE
     try:
-        told = json.loads((folder / FILE).read_text("utf-8"))
-        return _understood(told) if isinstance(told, dict) else None
-    except (OSError, ValueError, TypeError):  # missing, damaged, or another program's
+        content = json.loads((file if file.exists() else folder / _FILE_0_1).read_text("utf-8"))
+        loads = {
+            name: tuple(_from_dict(MatcherLoad, load) for load in content.get(name, ()))
+            for name in ("matchers", "batch_matchers")
+        }
+        return _from_dict(StreamSnapshot, {**content, **loads})
+    except (OSError, ValueError, TypeError, AttributeError):  # missing or damaged
         return None
 
 
-def _understood(told: dict[str, Any]) -> StreamFigures:
-    known = {one.name for one in fields(StreamFigures)}
-    told = {name: value for name, value in told.items() if name in known}
-    for name in ("matchers", "batch_matchers"):
-        told[name] = tuple(MatcherLoad(**load) for load in told.get(name, ()))
-    return StreamFigures(**told)
+def _from_dict(record: type[_Record], content: dict[str, Any]) -> _Record:
+    names = {field.name for field in fields(record)}  # type: ignore[arg-type]
+    return record(**{name: value for name, value in content.items() if name in names})

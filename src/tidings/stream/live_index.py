@@ -1,0 +1,56 @@
+"""The index of a running stream. Between two batches it applies changes of subscriptions and of the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidings.failpoints import failpoint
+from tidings.index.reader import Index
+from tidings.routing.stats import RoutingStats
+from tidings.stream.index_updater import IndexUpdater
+from tidings.stream.plan_refresh import PlanRefresher
+from tidings.stream.provenance import StoreProvenance
+from tidings.stream.rebalancer import Rebalancer
+
+
+@dataclass(frozen=True, slots=True)
+class LiveIndex:
+    """The index, and the policies that change its plan."""
+
+    updater: IndexUpdater
+    refresher: PlanRefresher
+    rebalancer: Rebalancer | None = None  # only for spatial plans
+    provenance: StoreProvenance | None = None
+
+    @property
+    def current(self) -> Index:
+        return self.updater.index
+
+    def refresh(self, batch: int) -> Index:
+        """Return the version for a new batch: with all changes, and with a plan that is ready."""
+        self.refresher.before_batch()
+        if self.rebalancer is not None:
+            self.rebalancer.before_batch()
+        switches_plan = self.updater.build_is_ready
+        if switches_plan:
+            failpoint("before-switch", batch)
+        index = self.updater.refresh()
+        if self.provenance is not None:
+            self.provenance.record(index.manifest.log_position)
+        if switches_plan:
+            failpoint("after-switch", batch)
+        self.refresher.on_index_version(index)
+        if self.rebalancer is not None:
+            self.rebalancer.on_index_version(index)
+        return index
+
+    def observe_batch(self, index: Index, stats: RoutingStats, loads: Sequence[int]) -> None:
+        """Learn from a finished batch; `loads` are the posts per matcher, including shed posts."""
+        self.refresher.after_batch(index, stats, loads)
+        if self.rebalancer is not None:
+            self.rebalancer.after_batch(index, stats)
+
+    def status(self) -> dict[str, object]:
+        """Return metrics about the plan."""
+        return {**self.refresher.status(), **(self.rebalancer.status() if self.rebalancer is not None else {})}
