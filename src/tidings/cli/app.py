@@ -125,12 +125,14 @@ def build_command() -> Any:
 
 
 def _normalize_help(command: Any) -> None:
-    """Join the lines of a paragraph, and keep `<bool>` out of the help of options that take no value."""
+    """Join the lines of a paragraph, and keep types such as `<bool>` out of the help of flags and arguments."""
     if command.help:
         command.help = "\n\n".join(" ".join(paragraph.split("\n")) for paragraph in command.help.split("\n\n"))
     help_option = command.get_help_option(typer.Context(command))
     for parameter in (*command.params, *([] if help_option is None else [help_option])):
-        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+        if parameter.param_type_name == "argument":
+            parameter.display_type_rich = lambda ctx: None
+        elif parameter.is_flag and parameter.metavar is None:
             parameter.metavar = ""
     for subcommand in getattr(command, "commands", {}).values():
         _normalize_help(subcommand)
