@@ -22,6 +22,10 @@ __all__ = ["__version__", "match", "rejected", "session"]
 _MODULES = {"match": "tidings.spark.api", "rejected": "tidings.spark.api", "session": "tidings.spark.session"}
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'tidings' has no attribute {name!r}")

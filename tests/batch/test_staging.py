@@ -1,4 +1,4 @@
-"""The result appears whole or not at all."""
+"""Results are published completely or not at all."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def write_parts(folder: Path, *parts: bytes) -> None:
         (folder / f".part-{number:05d}.csv.crc").write_bytes(b"crc")
 
 
-def interrupted(output: Output) -> None:
-    with output.staged() as staging:
+def write_and_interrupt(output: Output) -> None:
+    with output.staging() as staging:
         write_parts(staging.parts, b"1,a,1\n")
         raise KeyboardInterrupt
 
@@ -32,8 +32,8 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_parts_become_one_file_with_one_header(tmp_path):
-    with Output(tmp_path / "m.csv").staged() as staging:
+def test_parts_are_joined_to_one_file_with_one_header(tmp_path):
+    with Output(tmp_path / "m.csv").staging() as staging:
         write_parts(staging.parts, b"1,a,1\n", b"", b'2,"b\nc",1\n')
         assert staging.publish() == (2, None)
     assert (tmp_path / "m.csv").read_bytes() == b'subscription_id,post_id,index_version\n1,a,1\n2,"b\nc",1\n'
@@ -41,15 +41,15 @@ def test_parts_become_one_file_with_one_header(tmp_path):
 
 
 def test_json_lines_have_no_header(tmp_path):
-    with Output(tmp_path / "m.jsonl").staged() as staging:
+    with Output(tmp_path / "m.jsonl").staging() as staging:
         write_parts(staging.parts, b'{"a":"\\""}\n', b"{}\n{}\n")
         assert staging.publish()[0] == 3
     assert (tmp_path / "m.jsonl").read_bytes() == b'{"a":"\\""}\n{}\n{}\n'
 
 
-def test_rejected_rows_are_published_beside_it_and_old_ones_go(tmp_path):
+def test_rejected_rows_are_published_and_old_ones_deleted(tmp_path):
     for content in ("one\n", None):
-        with Output(tmp_path / "m.jsonl", overwrite=True).staged() as staging:
+        with Output(tmp_path / "m.jsonl", overwrite=True).staging() as staging:
             write_parts(staging.parts, b"{}\n")
             if content:
                 staging.rejected.write_text(content)
@@ -58,16 +58,16 @@ def test_rejected_rows_are_published_beside_it_and_old_ones_go(tmp_path):
     assert names(tmp_path) == ["m.jsonl"]
 
 
-def test_nothing_is_left_of_a_run_that_failed_and_the_old_result_stays(tmp_path):
+def test_failed_run_leaves_nothing_and_keeps_the_old_result(tmp_path):
     (tmp_path / "m.csv").write_text("old")
     with pytest.raises(KeyboardInterrupt):
-        interrupted(Output(tmp_path / "m.csv", overwrite=True))
+        write_and_interrupt(Output(tmp_path / "m.csv", overwrite=True))
     assert names(tmp_path) == ["m.csv"]
     assert (tmp_path / "m.csv").read_text() == "old"
 
 
-def test_a_full_disk_is_one_sentence(tmp_path):
-    with pytest.raises(OutputError, match="no space left"), Output(tmp_path / "m.csv").staged():
+def test_full_disk_is_an_output_error(tmp_path):
+    with pytest.raises(OutputError, match="no space left"), Output(tmp_path / "m.csv").staging():
         raise OSError(errno.ENOSPC, "No space left on device")
     assert names(tmp_path) == []
 
@@ -76,11 +76,11 @@ def test_a_full_disk_is_one_sentence(tmp_path):
     st.lists(st.lists(st.text('ab",\r\n', max_size=6), min_size=2, max_size=2), max_size=20),
     st.integers(min_value=1, max_value=9),
 )
-def test_records_are_counted_through_quoted_line_ends(rows, step):
+def test_record_count_ignores_quoted_line_ends(rows, step):
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(rows)
     content = out.getvalue().encode()
     counter = RecordCounter(quotes=True)
     for start in range(0, len(content), step):
-        counter.take(content[start : start + step])
+        counter.add(content[start : start + step])
     assert counter.count == len(rows)

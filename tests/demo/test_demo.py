@@ -1,4 +1,4 @@
-"""The demonstration ends by itself, shows real matches and tells what to try next."""
+"""The demo ends, shows real matches and suggests the next command."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from tidings.matching.brute_force import match_all
 from tidings.query.parse import parse
 
 
-def test_it_finds_exactly_what_there_is(tmp_path):
+def test_demo_reports_the_brute_force_matches(tmp_path):
     result = tidings("demo", "--seconds", "2", folder=tmp_path)
     assert result.code == 0, result.err
     assert result.err == ""
     posts = generate_posts(600, SEED)
-    places = zip(*(posts[name].to_pylist() for name in ("text", "lat", "lon")), strict=True)
-    expected = len(match_all(places, [parse(query) for query in DEMO_QUERIES.values()]))
+    positions = zip(*(posts[name].to_pylist() for name in ("text", "lat", "lon")), strict=True)
+    expected = len(match_all(positions, [parse(query) for query in DEMO_QUERIES.values()]))
     assert f"\n600 posts, {expected} matches:\n" in result.out
     assert re.search(r'\nheavy rain  "heavy rain"\n    @\w+  .*heavy rain', result.out)
     assert "match sample/posts.jsonl --subscriptions sample/subscriptions.txt --out matches.csv" in result.out
     assert not list(tmp_path.iterdir())
 
 
-def test_matched_words_stand_out_and_markup_in_posts_does_not():
+def test_matched_words_are_highlighted_and_markup_is_escaped():
     text = highlight("storm -calm", "[red]Storms[/] &amp; \x1b[1m rain", None, None, "bold")
     assert text.plain == "[red]Storms[/] &  [1m rain"
     assert [text.plain[span.start : span.end] for span in text.spans] == ["Storms"]
 
 
-def test_all_matches_are_counted_and_a_few_of_different_subscriptions_shown():
+def test_all_matches_are_counted_and_a_few_are_shown():
     console = Console(width=100, record=True, file=None, quiet=False, force_terminal=False)
     posts = [{"text": f"storm {number}"} for number in range(20)]
     screen = DemoScreen({"one": "storm", "other": "storm 3"}, posts, console)

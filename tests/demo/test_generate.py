@@ -1,7 +1,8 @@
-"""The posts and queries that the project makes itself: always the same, varied enough, and about the same things."""
+"""Generated posts and queries are reproducible, varied, and match each other."""
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import Counter
 
@@ -20,7 +21,7 @@ def posts() -> pa.Table:
     return generate_posts(20_000, SEED)
 
 
-def test_the_same_seed_gives_the_same_posts_and_another_seed_others(posts: pa.Table) -> None:
+def test_posts_are_reproducible_by_their_seed(posts: pa.Table) -> None:
     assert generate_posts(20_000, SEED).equals(posts)
     assert not generate_posts(20_000, SEED + 1)["text"].equals(posts["text"])
 
@@ -35,7 +36,7 @@ def test_the_posts_of_a_seed_do_not_change_between_versions() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, CHUNK_POSTS + 1])
-def test_any_number_of_posts_has_that_number_and_the_schema(count: int) -> None:
+def test_any_number_of_posts_can_be_generated(count: int) -> None:
     table = generate_posts(count, SEED)
     assert table.num_rows == count
     assert table.schema == POST_SCHEMA
@@ -54,28 +55,28 @@ def test_every_post_has_text_time_author_and_language(posts: pa.Table) -> None:
     assert pc.all(pc.greater(posts["time"][1:], posts["time"][:-1])).as_py()
 
 
-def test_about_a_fifth_of_the_posts_tell_where_they_are(posts: pa.Table) -> None:
+def test_about_a_fifth_of_the_posts_have_a_position(posts: pa.Table) -> None:
     assert 0.18 < 1 - posts["lat"].null_count / len(posts) < 0.22
     assert posts["lat"].is_null().equals(posts["lon"].is_null())
     assert pc.max(pc.abs(posts["lat"])).as_py() < 90
     assert pc.max(pc.abs(posts["lon"])).as_py() < 180
 
 
-def test_the_posts_hold_what_makes_real_ones_hard(posts: pa.Table) -> None:
+def test_posts_contain_difficult_text(posts: pa.Table) -> None:
     for piece in ("#", "@", "https://", "&amp;", "&#39;", "é", "⚽", "今日", "مطر", "Straße"):
         assert pc.any(pc.match_substring(posts["text"], piece)).as_py(), piece
     assert len(set(posts["lang"].to_pylist())) > 10
 
 
-def test_words_follow_a_long_tail(posts: pa.Table) -> None:
+def test_words_have_a_long_tail(posts: pa.Table) -> None:
     counts = Counter(" ".join(posts["text"].to_pylist()).lower().split())
     once = sum(1 for count in counts.values() if count == 1)
     assert counts.most_common(1)[0][1] > 5_000
     assert once > 1_000
 
 
-# A word, or several, that a post found by the query of that name must contain.
-SIGNS = {
+# Words that a post must contain to match the query of that name.
+QUERY_WORDS = {
     "storm watch": ["storm"], "heavy rain": ["heavy rain"], "goals": ["striker", "#football"],
     "earthquakes": ["earthquake", "magnitude"], "rates": ["central bank", "rates"], "commuters": ["delays", "train"],
     "London calling": ["police"], "near Amsterdam": ["fire"], "moon landing": ["rocket", "moon"],
@@ -84,39 +85,36 @@ SIGNS = {
 }  # fmt: skip
 
 
-def test_every_demo_query_has_its_signs() -> None:
-    assert SIGNS.keys() == DEMO_QUERIES.keys()
+def test_every_demo_query_has_its_words() -> None:
+    assert QUERY_WORDS.keys() == DEMO_QUERIES.keys()
     assert len(DEMO_QUERIES) >= 12
 
 
 @pytest.mark.parametrize("name", DEMO_QUERIES)
-def test_every_demo_query_finds_something(posts: pa.Table, name: str) -> None:
+def test_every_demo_query_has_matches(posts: pa.Table, name: str) -> None:
     parse(DEMO_QUERIES[name])
     text = pc.utf8_lower(posts["text"])
-    found = [pc.match_substring(text, sign) for sign in SIGNS[name]]
+    found = [pc.match_substring(text, word) for word in QUERY_WORDS[name]]
     if "within:" in DEMO_QUERIES[name]:
         west, south, east, north = map(float, DEMO_QUERIES[name].split("within:")[1].split(","))
         found += [pc.greater_equal(posts["lon"], west), pc.less_equal(posts["lon"], east)]
         found += [pc.greater_equal(posts["lat"], south), pc.less_equal(posts["lat"], north)]
-    together = found[0]
-    for one in found[1:]:
-        together = pc.and_kleene(together, one)
-    assert pc.any(together).as_py()
+    assert pc.any(functools.reduce(pc.and_kleene, found)).as_py()
 
 
-def test_the_same_seed_gives_the_same_queries() -> None:
+def test_queries_are_reproducible_by_their_seed() -> None:
     queries = generate_queries(500, SEED)
     assert queries == generate_queries(500, SEED)
     assert queries != generate_queries(500, SEED + 1)
     assert generate_queries(0, SEED) == []
 
 
-def test_every_query_is_accepted() -> None:
+def test_every_query_is_valid() -> None:
     for query in generate_queries(3_000, SEED):
         parse(query)
 
 
-def test_the_queries_use_the_whole_language() -> None:
+def test_queries_use_all_features_of_the_language() -> None:
     queries = generate_queries(2_000, SEED)
     for piece in (" OR ", "NOT ", " -", '"', "#", "within:", "("):
         assert any(piece in query for query in queries), piece

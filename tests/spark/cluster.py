@@ -1,4 +1,4 @@
-"""A Spark standalone cluster for tests: a master and workers, each a process of its own, from the installed pyspark."""
+"""A Spark standalone cluster for tests: a master and workers as processes, from the installed pyspark."""
 
 from __future__ import annotations
 
@@ -18,47 +18,65 @@ from tidings.spark.java import require_java
 CORES, MEMORY = 1, "1g"  # of each worker
 START_SECONDS = 180.0
 STOP_SECONDS = 10.0
-_NOT_GIVEN = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "TIDINGS_MASTER", "TIDINGS_CACHE_DIR", "SPARK_CONF_DIR")
+_REMOVED_VARIABLES = (
+    "PYSPARK_PYTHON",
+    "PYSPARK_DRIVER_PYTHON",
+    "TIDINGS_MASTER",
+    "TIDINGS_CACHE_DIR",
+    "SPARK_CONF_DIR",
+)
 _SPARK = Path(pyspark.__file__).parent
 _MASTER_URL = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = "Successfully registered with master"
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """What every process of the cluster, and the driver, is started with: loopback only, its files in `folder`."""
+    """Return the environment of all processes of the cluster and of the driver: loopback only, files in `folder`."""
     require_java()
-    ours = {
+    changed = {
         "SPARK_HOME": str(_SPARK),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
         "TMPDIR": str(folder / "tmp"),
     }
-    theirs = {name: value for name, value in os.environ.items() if name not in _NOT_GIVEN}
-    return {**theirs, **ours}
+    inherited = {name: value for name, value in os.environ.items() if name not in _REMOVED_VARIABLES}
+    return {**inherited, **changed}
 
 
 @contextmanager
-def standalone(folder: Path, workers: int = 2, sites: Sequence[str] = ()) -> Iterator[str]:
-    """The URL of a running cluster; its workers may have sites. All of it is gone afterwards, executors too."""
+def standalone_cluster(folder: Path, workers: int = 2, sites: Sequence[str] = ()) -> Iterator[str]:
+    """Start a cluster and yield its URL; stop all its processes, also executors, at the end."""
     (folder / "tmp").mkdir(parents=True)
     with ExitStack() as stack:
         options = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
         master = stack.enter_context(_process(folder, "master", "master.Master", *options))
-        url = _until(master, folder / "master.log", _MASTER_URL)
+        url = _wait_for(master, folder / "master.log", _MASTER_URL)
         for number in range(workers):
-            own = ["--cores", str(CORES), "--memory", MEMORY, "--work-dir", str(folder / f"work-{number}"), url]
+            worker_options = [
+                "--cores",
+                str(CORES),
+                "--memory",
+                MEMORY,
+                "--work-dir",
+                str(folder / f"work-{number}"),
+                url,
+            ]
             site = {"TIDINGS_SITE": sites[number]} if sites else {}
-            stack.enter_context(_process(folder, f"worker-{number}", "worker.Worker", *options, *own, **site))
+            stack.enter_context(
+                _process(folder, f"worker-{number}", "worker.Worker", *options, *worker_options, **site)
+            )
         for number in range(workers):
-            _until(master, folder / f"worker-{number}.log", re.compile(f"({_REGISTERED})"))
+            _wait_for(master, folder / f"worker-{number}.log", re.compile(f"({_REGISTERED})"))
         yield url
 
 
 @contextmanager
-def _process(folder: Path, name: str, what: str, *options: str, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process in a group of its own, which is ended as a whole."""
-    command = [str(_SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{what}", *options]
+def _process(
+    folder: Path, name: str, class_name: str, *options: str, **variables: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a daemon of Spark in its own process group."""
+    command = [str(_SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{class_name}", *options]
     with (folder / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(
             command,
@@ -71,11 +89,11 @@ def _process(folder: Path, name: str, what: str, *options: str, **variables: str
     try:
         yield process
     finally:
-        _end(process)
+        _stop(process)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM first: a worker then ends its executors. What is left of the group after that is killed."""
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Send SIGTERM first, so that a worker stops its executors; then kill the rest of the group."""
     process.terminate()
     try:
         with suppress(subprocess.TimeoutExpired):
@@ -86,21 +104,21 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _until(process: subprocess.Popen[bytes], log: Path, sign: re.Pattern[str]) -> str:
-    """What the sign says, as soon as the log has it."""
-    until = time.monotonic() + START_SECONDS
-    while time.monotonic() < until and process.poll() is None:
-        if found := sign.search(log.read_text("utf-8", "replace")):
-            return found[1]
+def _wait_for(process: subprocess.Popen[bytes], log: Path, sign: re.Pattern[str]) -> str:
+    """Wait until the log has the sign; return its first group."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        if match := sign.search(log.read_text("utf-8", "replace")):
+            return match[1]
         time.sleep(0.1)
-    raise AssertionError(f"{log.name}: nothing of {sign.pattern!r} in it:\n{log.read_text('utf-8', 'replace')[-3000:]}")
+    raise AssertionError(f"{log.name} has no {sign.pattern!r}:\n{log.read_text('utf-8', 'replace')[-3000:]}")
 
 
-def running_in(folder: Path) -> list[str]:
-    """The commands of all processes that work in a folder."""
-    found = []
+def processes_in(folder: Path) -> list[str]:
+    """Return the commands of all processes whose working directory is in a folder."""
+    commands = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if (process / "cwd").resolve().is_relative_to(folder):
-                found.append((process / "cmdline").read_text("utf-8", "replace").replace("\0", " "))
-    return found
+                commands.append((process / "cmdline").read_text("utf-8", "replace").replace("\0", " "))
+    return commands

@@ -1,4 +1,4 @@
-"""One Spark session for all tests, and a few words to write them with."""
+"""The shared Spark session of all tests, and helpers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ import pytest
 from tests.contract.matchers import expected
 
 import tidings
-from tidings.matching.brute_force import ScanPost
+from tidings.matching.brute_force import RawPost
+from tidings.testing import lean_spark_environment
+
+os.environ.update(lean_spark_environment())  # for this process and those that tests start
 
 ROOT = Path(__file__).resolve().parents[2]
 PLANS = {
@@ -29,7 +32,7 @@ MORE_PLANS = {
 
 @pytest.fixture(scope="session")
 def spark():
-    session = tidings.session("local[2]", {"spark.sql.shuffle.partitions": "4"})
+    session = tidings.session("local[2]")
     yield session
     session.stop()
 
@@ -44,32 +47,34 @@ def any_plan(request):
     return MORE_PLANS[request.param]
 
 
-def subscribed(spark, queries: Sequence[str], ids: pa.Array | None = None):
-    """Subscriptions as a DataFrame; ids count from 0 unless given."""
+def make_subscriptions(spark, queries: Sequence[str], ids: pa.Array | None = None):
+    """Return subscriptions as a DataFrame; ids count from 0 unless given."""
     ids = pa.array(range(len(queries)), pa.int64()) if ids is None else ids
     return spark.createDataFrame(pa.table({"id": ids, "query": pa.array(queries, pa.string())}))
 
 
-def pairs(matches) -> list[tuple]:
-    """(subscription, post) of all matches, in order, as often as reported."""
+def collect_pairs(matches) -> list[tuple]:
+    """Return (subscription, post) of all matches, sorted, with repetitions."""
     assert matches.columns == ["subscription_id", "post_id", "index_version"]
     rows = matches.collect()
     assert all(row.index_version == 1 for row in rows)
     return sorted(((row.subscription_id, row.post_id) for row in rows), key=str)
 
 
-def by_brute_force(queries: Sequence[str], posts: pa.Table) -> list[tuple]:
-    """What `pairs` should give for posts with `id`, `text` and maybe a position."""
-    places = [posts[name].to_pylist() if name in posts.column_names else [None] * len(posts) for name in ("lat", "lon")]
-    scanned = [ScanPost(*row) for row in zip(posts["text"].to_pylist(), *places, strict=True)]
+def expected_pairs(queries: Sequence[str], posts: pa.Table) -> list[tuple]:
+    """Return what `collect_pairs` should return for posts with `id`, `text` and maybe a position."""
+    positions = [
+        posts[name].to_pylist() if name in posts.column_names else [None] * len(posts) for name in ("lat", "lon")
+    ]
+    scanned = [RawPost(*row) for row in zip(posts["text"].to_pylist(), *positions, strict=True)]
     ids = posts["id"].to_pylist()
     return sorted(((query, ids[post]) for query, post in expected(queries, scanned)), key=str)
 
 
 def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A program of its own, with this Python and these sources."""
+    """Run a program in a new process, with this Python and these sources."""
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": path, **environment},
         capture_output=True,
@@ -77,5 +82,5 @@ def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str
         timeout=800,
         check=False,
     )
-    assert told.returncode == 0, told.stdout[-3000:] + told.stderr[-6000:]
-    return told
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-6000:]
+    return result

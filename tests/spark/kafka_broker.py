@@ -1,7 +1,7 @@
-"""A real Apache Kafka broker for tests, and Spark's connector, with nothing installed but Python, Java and pyspark.
+"""A real Apache Kafka broker for tests, and Spark's connector; needs only Python, Java and pyspark.
 
-The jars come from Maven Central through the Ivy that pyspark brings, and are kept in the user's cache. The broker is
-one process in KRaft mode on free ports of the loopback address, with its data in a temporary directory.
+The jars come from Maven Central through the Ivy of pyspark, and stay in the cache of the user. The broker is one
+process in KRaft mode on free ports of the loopback address, with its data in a temporary directory.
 """
 
 from __future__ import annotations
@@ -25,129 +25,133 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidi
 SPARK_JARS = Path(pyspark.__file__).parent / "jars"
 FETCH_SECONDS = 240
 START_SECONDS = 180
-ABSENT = "UNRESOLVED DEPENDENCIES"
-NO_ANSWER = ":::: ERRORS"  # Ivy lists under it what went wrong on the way, not what the registry said
+NOT_FOUND = "UNRESOLVED DEPENDENCIES"
+CONNECTION_ERRORS = ":::: ERRORS"  # Ivy lists connection errors here, not answers of the registry
 
 
 class Unreachable(Exception):
-    """Maven Central gave no answer."""
+    """Maven Central does not answer."""
 
 
-class NotThere(Exception):
-    """Maven Central answered that it does not have it."""
+class NotPublished(Exception):
+    """Maven Central does not have the module."""
 
 
 @dataclass(frozen=True)
 class Jars:
-    """A module and all it needs but what pyspark has; `instead` are modules to take in another version."""
+    """A module with its dependencies, without those in pyspark; `overrides` replaces versions of modules."""
 
     organisation: str
     module: str
     revision: str
-    instead: tuple[tuple[str, str], ...] = ()
+    overrides: tuple[tuple[str, str], ...] = ()
 
     @property
     def folder(self) -> Path:
-        others = "".join(f"+{revision}" for _, revision in self.instead)
+        others = "".join(f"+{revision}" for _, revision in self.overrides)
         return CACHE / f"{self.module}-{self.revision}{others}"
 
     def ivy(self) -> str:
-        overrides = "".join(
+        override_tags = "".join(
             f'<override org="{self.organisation}" module="{module}" rev="{revision}"/>'
-            for module, revision in self.instead
+            for module, revision in self.overrides
         )
-        spared = "".join(f'<exclude org="{org}"/>' for org in ("org.apache.hadoop", "org.scala-lang", "org.slf4j"))
-        wanted = f'org="{self.organisation}" name="{self.module}" rev="{self.revision}"'
+        exclude_tags = "".join(
+            f'<exclude org="{org}"/>' for org in ("org.apache.hadoop", "org.scala-lang", "org.slf4j")
+        )
+        module = f'org="{self.organisation}" name="{self.module}" rev="{self.revision}"'
         return (
             '<ivy-module version="2.0"><info organisation="tidings" module="tests"/>'
             '<configurations><conf name="default"/></configurations><dependencies>'
-            f'<dependency {wanted} conf="default->default"/>'
-            f"{spared}{overrides}</dependencies></ivy-module>"
+            f'<dependency {module} conf="default->default"/>'
+            f"{exclude_tags}{override_tags}</dependencies></ivy-module>"
         )
 
 
 BROKER = Jars("org.apache.kafka", "kafka_2.13", "4.3.1")
 CONNECTOR = "spark-sql-kafka-0-10_2.13"
-# A release reaches PyPI before Maven Central; until then the connector of the release before serves it. Its own token
-# provider (for Kerberos, not used here) is not there either, an older one is.
+# A release is on PyPI before it is on Maven Central; until then the previous connector works. Its token provider (for
+# Kerberos, not used here) is not published either; an older one is.
 CONNECTORS = (
     Jars("org.apache.spark", CONNECTOR, pyspark.__version__),
     Jars("org.apache.spark", CONNECTOR, "4.2.0", (("spark-token-provider-kafka-0-10_2.13", "4.1.0-preview1"),)),
 )
 
 
-def fetched(jars: Jars) -> list[Path]:
-    """The files, from the cache or from Maven Central. Raises Unreachable or NotThere."""
+def fetch_jars(jars: Jars) -> list[Path]:
+    """Return the files from the cache or from Maven Central. Raises Unreachable or NotPublished."""
     if not jars.folder.is_dir():
         CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE) as work:
             _fetch(jars, Path(work))
-            with contextlib.suppress(OSError):  # another process was faster
+            with contextlib.suppress(OSError):  # another process has done it
                 os.rename(Path(work) / "jars", jars.folder)
     return sorted(jars.folder.glob("*.jar"))
 
 
 def _fetch(jars: Jars, work: Path) -> None:
-    """Let Ivy copy the jars into `work/jars`, whatever way to Maven Central its own configuration knows."""
+    """Let Ivy copy the jars to `work/jars`."""
     (work / "ivy.xml").write_text(jars.ivy(), "utf-8")
     ivy = ["java", "-cp", f"{SPARK_JARS}/*", "org.apache.ivy.Main", "-ivy", str(work / "ivy.xml")]
-    copied = ["-cache", str(CACHE / "ivy"), "-retrieve", f"{work}/jars/[artifact]-[revision].[ext]"]
-    command = [*ivy, *copied, "-types", "jar", "bundle"]
+    options = ["-cache", str(CACHE / "ivy"), "-retrieve", f"{work}/jars/[artifact]-[revision].[ext]"]
+    command = [*ivy, *options, "-types", "jar", "bundle"]
     try:
-        told = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False)
     except subprocess.TimeoutExpired as late:
-        raise Unreachable(f"Maven Central did not give {jars.module} within {FETCH_SECONDS} s") from late
-    if told.returncode and NO_ANSWER in told.stdout:
-        raise Unreachable(f"Maven Central cannot be reached: {told.stdout.partition(NO_ANSWER)[2].split('url=')[0]}")
-    if told.returncode and ABSENT in told.stdout:
-        raise NotThere(f"Maven Central has no {jars.module} {jars.revision}")
-    assert told.returncode == 0, told.stdout[-3000:] + told.stderr[-3000:]
+        raise Unreachable(f"Maven Central did not deliver {jars.module} within {FETCH_SECONDS} s") from late
+    if result.returncode and CONNECTION_ERRORS in result.stdout:
+        raise Unreachable(
+            f"Maven Central cannot be reached: {result.stdout.partition(CONNECTION_ERRORS)[2].split('url=')[0]}"
+        )
+    if result.returncode and NOT_FOUND in result.stdout:
+        raise NotPublished(f"Maven Central has no {jars.module} {jars.revision}")
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
 
 
 def connector() -> list[Path]:
-    """The jars of Spark's connector: of the installed version, else of the newest that is there and works with it."""
+    """Return the jars of Spark's connector: of the installed version, or of the newest that works with it."""
     failures: list[Exception] = []
     for jars in CONNECTORS:
         try:
-            return fetched(jars)
-        except (Unreachable, NotThere) as failure:
+            return fetch_jars(jars)
+        except (Unreachable, NotPublished) as failure:
             failures.append(failure)
     raise next((failure for failure in failures if isinstance(failure, Unreachable)), failures[-1])
 
 
 @contextlib.contextmanager
 def broker() -> Iterator[str]:
-    """The address of a running broker, `127.0.0.1:port`. It is gone afterwards, with all it wrote."""
-    classpath = os.pathsep.join(map(str, [*_logging(), *fetched(BROKER)]))
+    """Start a broker and yield its address, `127.0.0.1:port`; stop it and delete its data at the end."""
+    classpath = os.pathsep.join(map(str, [*_logging_jars(), *fetch_jars(BROKER)]))
     home = Path(tempfile.mkdtemp(prefix="tidings-kafka-"))
     port, controller = _free_ports(2)
     settings = home / "server.properties"
     settings.write_text(_properties(home, port, controller), "utf-8")
     try:
         _format(classpath, settings)
-        with _running(classpath, settings, home / "broker.log", port):
+        with _broker_process(classpath, settings, home / "broker.log", port):
             yield f"127.0.0.1:{port}"
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _logging() -> list[Path]:
-    """Spark's own, so that a broker that fails says why."""
+def _logging_jars() -> list[Path]:
+    """Return the logging jars of Spark, so that a failing broker logs the reason."""
     names = ("slf4j-api-", "log4j-slf4j2-impl-", "log4j-api-2", "log4j-core-", "scala-library-", "scala-reflect-")
     return sorted(jar for jar in SPARK_JARS.glob("*.jar") if jar.name.startswith(names))
 
 
 def _free_ports(number: int) -> list[int]:
-    """Ports nobody listens on, all different."""
+    """Return different free ports."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        for free in sockets:
+            free.bind(("127.0.0.1", 0))
+        return [free.getsockname()[1] for free in sockets]
 
 
 def _properties(home: Path, port: int, controller: int) -> str:
-    """Broker and controller in one; a topic that is written to appears, with two partitions."""
+    """Return the settings of broker and controller in one process; new topics have two partitions."""
     listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}"
     settings = {
         "process.roles": "broker,controller",
@@ -172,15 +176,15 @@ def _format(classpath: str, settings: Path) -> None:
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     tool = ["java", "-XX:TieredStopAtLevel=1", "-cp", classpath, "kafka.tools.StorageTool"]
     command = [*tool, "format", f"--cluster-id={cluster}", "--config", str(settings)]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=START_SECONDS, check=False)
-    assert told.returncode == 0, told.stdout + told.stderr
+    result = subprocess.run(command, capture_output=True, text=True, timeout=START_SECONDS, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 @contextlib.contextmanager
-def _running(classpath: str, settings: Path, log: Path, port: int) -> Iterator[None]:
+def _broker_process(classpath: str, settings: Path, log: Path, port: int) -> Iterator[None]:
     java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=WARN", "-cp", classpath]
-    with log.open("wb") as written:
-        process = subprocess.Popen([*java, "kafka.Kafka", str(settings)], stdout=written, stderr=subprocess.STDOUT)
+    with log.open("wb") as log_file:
+        process = subprocess.Popen([*java, "kafka.Kafka", str(settings)], stdout=log_file, stderr=subprocess.STDOUT)
     try:
         _wait(process, log, port)
         yield
@@ -194,9 +198,9 @@ def _running(classpath: str, settings: Path, log: Path, port: int) -> Iterator[N
 
 
 def _wait(process: subprocess.Popen[bytes], log: Path, port: int) -> None:
-    """Until it listens; the broker opens its port when it is ready to serve."""
-    until = time.monotonic() + START_SECONDS
-    while time.monotonic() < until and process.poll() is None:
+    """Wait until the broker listens: it opens its port when it is ready."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return
         time.sleep(0.05)

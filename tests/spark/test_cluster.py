@@ -1,4 +1,4 @@
-"""The same commands on a Spark standalone cluster: a master, two workers, and a directory they all can read."""
+"""Commands on a Spark standalone cluster: a master, two workers, and a shared directory."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.cli.runs import TIDINGS
-from tests.spark.cluster import environment, running_in, standalone
+from tests.spark.cluster import environment, processes_in, standalone_cluster
 from tests.stream.process import stored, subscribe
 
 from tidings.demo.generate import DEMO_QUERIES, generate_posts, generate_queries
-from tidings.matching.brute_force import scan
+from tidings.matching.brute_force import match_all
 from tidings.query.parse import parse
 
 QUERIES = [*DEMO_QUERIES.values(), *generate_queries(100, seed=6)]
 COMMAND_SECONDS = 600
+pytestmark = pytest.mark.long  # starts a master, two workers and their executors
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A running one, and what all its machines can read."""
+    """A running cluster and its shared directory."""
 
     url: str
     folder: Path
@@ -34,12 +35,12 @@ class Cluster:
 
     @property
     def cache(self) -> Path:
-        """Where executors keep copies of an index."""
+        """The directory of the local index cache of executors."""
         return self.folder / "tmp" / f"tidings-cache-{os.getuid()}"
 
     def tidings(self, *arguments: object) -> str:
-        """A command, as a user gives it; what it printed."""
-        done = subprocess.run(
+        """Run a command on the cluster and return its output."""
+        result = subprocess.run(
             [*TIDINGS, *map(str, arguments), "--master", self.url],
             env=environment(self.folder),
             capture_output=True,
@@ -47,8 +48,8 @@ class Cluster:
             timeout=COMMAND_SECONDS,
             check=False,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout + result.stderr
 
 
 @pytest.fixture(scope="module")
@@ -62,16 +63,16 @@ def cluster(tmp_path_factory, posts) -> Iterator[Cluster]:
     (shared / "posts").mkdir()
     for number in range(4):
         pq.write_table(posts.slice(number * 100, 100), shared / "posts" / f"{number}.parquet")
-    with standalone(folder) as url:
+    with standalone_cluster(folder) as url:
         yield Cluster(url, folder, shared)
-    assert running_in(folder) == [], "nothing of the cluster goes on"
+    assert processes_in(folder) == [], "all processes of the cluster have ended"
 
 
 @pytest.fixture(scope="module")
 def expected(posts) -> set[tuple[int, int]]:
-    """(subscription, post) by brute force, subscriptions counted from 1."""
+    """(subscription, post) by brute force; subscription ids count from 1."""
     rows = zip(*(posts[name].to_pylist() for name in ("text", "lat", "lon")), strict=True)
-    found = scan(list(rows), [parse(query) for query in QUERIES])
+    found = match_all(list(rows), [parse(query) for query in QUERIES])
     assert len(found) > 200
     return {(subscription + 1, posts["id"][post].as_py()) for subscription, post in found}
 
@@ -80,28 +81,27 @@ def expected(posts) -> set[tuple[int, int]]:
     ("name", "options"),
     [
         ("state", ()),
-        pytest.param("partitioned", ("--plan", "partitioned", "--matchers", "3"), marks=pytest.mark.long),
+        ("partitioned", ("--plan", "partitioned", "--matchers", "3")),
     ],
 )
-def test_a_stream_on_a_cluster_stores_what_the_scan_finds(cluster, expected, name, options):
+def test_stream_on_a_cluster_stores_the_brute_force_matches(cluster, expected, name, options):
     state = cluster.shared / name
     subscribe(state, *QUERIES)
-    said = cluster.tidings("run", "--posts", cluster.shared / "posts", "--state", state, "--once", *options)
-    assert stored(state) == expected, said
+    output = cluster.tidings("run", "--posts", cluster.shared / "posts", "--state", state, "--once", *options)
+    assert stored(state) == expected, output
     executors = [list(cluster.folder.glob(f"work-{number}/app-*/*/stderr")) for number in range(2)]
     assert all(executors), "each worker had an executor"
-    assert all("INFO" not in log.read_text() for logs in executors for log in logs), "which kept quiet"
+    assert all("INFO" not in log.read_text() for logs in executors for log in logs), "executors log warnings only"
 
 
-def test_executors_work_on_copies_of_the_index(cluster):
+def test_executors_use_local_copies_of_the_index(cluster):
     names = {path.parent.name for path in cluster.shared.glob("*/index/segment-*/*.npy")}
     copied = {path.parent.name.rpartition("-")[0] for path in cluster.cache.glob("entries-*/segment-*/*.npy")}
     assert copied == names
-    assert not list(cluster.shared.glob("*/index/met")), "nor do they write into the shared directory"
+    assert not list(cluster.shared.glob("*/index/met")), "executors do not write to the shared directory"
 
 
-@pytest.mark.long
-def test_files_are_matched_on_a_cluster_as_by_the_scan(cluster, expected):
+def test_match_command_on_a_cluster_returns_the_brute_force_matches(cluster, expected):
     subscriptions, out = cluster.shared / "subscriptions.txt", cluster.shared / "matches.csv"
     subscriptions.write_text("".join(f"{query}\n" for query in QUERIES))
     options = ("--subscriptions", subscriptions, "--out", out, "--plan", "partitioned", "--matchers", "3")

@@ -1,4 +1,4 @@
-"""`tidings.match` takes DataFrames of a Spark Connect session too, which has no context."""
+"""`tidings.match` works in Spark Connect sessions, which have no SparkContext."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ spark = SparkSession.builder.remote("local[2]").getOrCreate()
 posts = spark.createDataFrame([(1, "a storm is near"), (2, "tea"), (3, None)], "id long, text string")
 subscriptions = spark.createDataFrame([(1, "storm"), (2, "tea OR rain")], "id long, query string")
 options = {"replicated": {}, "partitioned": {"matchers": 3}}
-found = {
+results = {
     plan: sorted(map(tuple, tidings.match(posts, subscriptions, plan=plan, **more).collect()))
     for plan, more in options.items()
 }
@@ -26,23 +26,23 @@ for plan, more in options.items():
     matches = tidings.match(stream, subscriptions, plan=plan, **more)
     query = matches.writeStream.format("memory").queryName(plan).trigger(availableNow=True).start()
     query.awaitTermination()
-    found[f"streaming, {plan}"] = sorted(map(tuple, spark.table(plan).collect()))
-found["rejected"] = [row.reason for row in tidings.rejected(posts).collect()]
-print(json.dumps(found))
+    results[f"streaming, {plan}"] = sorted(map(tuple, spark.table(plan).collect()))
+results["rejected"] = [row.reason for row in tidings.rejected(posts).collect()]
+print(json.dumps(results))
 """
 
 
-def test_both_plans_match_in_a_connect_session(tmp_path):
-    """In a process of its own: one that has a Connect session has no other."""
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}  # the server's workers have our packages
+def test_both_modes_work_in_a_connect_session(tmp_path):
+    """In another process: a process with a Connect session can have no other session."""
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}  # so that the workers of the server have our packages
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "posts")]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=800, env=environment)
-    assert told.returncode == 0, told.stderr[-2000:]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=800, env=environment)
+    assert result.returncode == 0, result.stderr[-2000:]
     matches = [[1, 1, 1], [2, 2, 1]]
-    assert json.loads(told.stdout.splitlines()[-1]) == {
+    assert json.loads(result.stdout.splitlines()[-1]) == {
         "replicated": matches,
         "partitioned": matches,
         "streaming, replicated": matches,
         "streaming, partitioned": matches,
-        "rejected": ["no text"],
+        "rejected": ["the text is missing"],
     }

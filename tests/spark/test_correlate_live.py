@@ -1,4 +1,4 @@
-"""Correlating in a stream on Spark: whatever fails in between, every window is reported once, and exactly."""
+"""Correlating in a stream reports every window once and exactly, even if batches fail."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 from tests.stream.tagged import LATENESS, PANES, SLIDE, Tagged, reported
 
-from tidings.correlate.settings import LiveSettings, Settings
-from tidings.spark.correlate_live import live_reports, own_session
+from tidings.correlate.settings import CorrelationSettings, StreamCorrelationSettings
+from tidings.spark.correlate_live import state_session, stream_reports
 from tidings.stream.correlation_query import Sink
 
 SECOND = 1_000_000
-CHOSEN = Settings(
-    SLIDE * PANES * SECOND, SLIDE * SECOND, 4, 2, sightings=1, checked_every=50, threshold=0.05, posts_a_partition=60
+CHOSEN = CorrelationSettings(
+    SLIDE * PANES * SECOND, SLIDE * SECOND, 4, 2, sightings=1, check_every=50, threshold=0.05, posts_per_partition=60
 )
-ASKED = LiveSettings(CHOSEN, LATENESS * SECOND)
+ASKED = StreamCorrelationSettings(CHOSEN, LATENESS * SECOND)
 
 
 class Failing(Sink):
-    """Fails once in the middle of a batch, after everything was written, before Spark notes that it is done."""
+    """Fails in one batch, after everything was written and before Spark commits the batch."""
 
     fails_at = -1
 
@@ -29,13 +29,13 @@ class Failing(Sink):
             raise RuntimeError("on purpose")
 
 
-def taken(spark, feed: Tagged, folder: Path, fail_at: int) -> Sink:
-    own = own_session(spark, CHOSEN)
+def run_stream(spark, feed: Tagged, folder: Path, fail_at: int) -> Sink:
+    session = state_session(spark, CHOSEN)
     schema = "id bigint, time string, text string"
-    posts = own.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(feed.folder))
+    posts = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(feed.folder))
     sink = Failing.at(folder, ASKED)
     sink.fails_at = fail_at
-    writer = live_reports(posts, ASKED).writeStream.foreachBatch(sink).outputMode("append")
+    writer = stream_reports(posts, ASKED).writeStream.foreachBatch(sink).outputMode("append")
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
     if fail_at < 0:
         assert query.awaitTermination(240)
@@ -46,12 +46,12 @@ def taken(spark, feed: Tagged, folder: Path, fail_at: int) -> Sink:
 
 
 @pytest.mark.timeout(1_800)
-def test_windows_are_exact_although_batches_fail(spark, tmp_path):
+def test_windows_are_exact_even_if_batches_fail(spark, tmp_path):
     feed, folder = Tagged(tmp_path / "in"), tmp_path / "correlations"
     folder.mkdir()
     feed.put(4, moments=2)
     for fail_at in (1, 2, -1):
-        sink = taken(spark, feed, folder, fail_at)
+        sink = run_stream(spark, feed, folder, fail_at)
     exact = feed.windows()
     assert len(exact) > 50
     assert reported(folder / "windows") == exact

@@ -1,4 +1,4 @@
-"""Crawling on Spark: due feeds shared out over crawlers, what is new comes back."""
+"""Crawling on Spark: due feeds are assigned to crawlers, and new articles are returned."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tests.crawl.servers import MANNERS, rss
 
-from tidings.crawl.loop import Rounds
-from tidings.spark.crawl_stage import by_name, crawl_round
+from tidings.crawl.loop import CrawlLoop
+from tidings.spark.crawl_stage import assign_by_hash, crawl_round
 from tidings.store import open_store
 
 
 @contextmanager
-def serving(shown):
-    """Feeds by path, as they are shown now, with an ETag."""
+def feed_server(shown):
+    """Serve the current feeds by path, with an ETag."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -39,34 +39,34 @@ def serving(shown):
         server.shutdown()
 
 
-def test_all_feeds_of_a_host_are_one_crawlers():
+def test_all_feeds_of_a_host_go_to_one_crawler():
     hosts = [f"h{n % 50}.example" for n in range(200)]
     crawler_of = defaultdict(set)
-    for host, crawler in zip(hosts, by_name(hosts, 4), strict=True):
+    for host, crawler in zip(hosts, assign_by_hash(hosts, 4), strict=True):
         crawler_of[host].add(crawler)
-    assert {len(one) for one in crawler_of.values()} == {1}
+    assert {len(crawlers) for crawlers in crawler_of.values()} == {1}
     assert set().union(*crawler_of.values()) == {0, 1, 2, 3}
 
 
-def test_rounds_on_spark_bring_every_article_once_and_then_only_news(spark, tmp_path):
+def test_rounds_return_every_article_once_and_then_only_new_ones(spark, tmp_path):
     shown = {f"/{n}": rss(f"{n}a", f"{n}b", title=f"Feed {n}") for n in range(30)}
-    with serving(shown) as url, open_store(tmp_path) as store:
-        feeds = [store.add_feed(url + path) for path in (*shown, "/missing")]
+    with feed_server(shown) as url, open_store(tmp_path) as store:
+        feeds = [store.feeds.add(url + path) for path in (*shown, "/missing")]
 
         def visit(due, known):
             return crawl_round(
                 spark, due, known, MANNERS, 3, lambda hosts, crawlers: [n % 3 for n in range(len(hosts))]
             )
 
-        def crawled():
-            store.database.run("UPDATE feed SET due_at = 0")
-            rounds = Rounds(store, tmp_path / "inbox", MANNERS.politeness, visit, lambda line: None)
+        def crawl_all():
+            store.database.execute("UPDATE feed SET due_at = 0")
+            rounds = CrawlLoop(store, tmp_path / "inbox", MANNERS.rate_limit, visit)
             return rounds.run(threading.Event(), once=True)
 
-        first = crawled()
+        first = crawl_all()
         shown["/7"] = rss("7c", "7a", "7b")
-        second = crawled()
-        health = {one.id: one for one in store.feeds()}
+        second = crawl_all()
+        health = {feed.id: feed for feed in store.feeds.all()}
     assert (first.visits, first.articles, first.steps) == (31, 60, {"read": 30, "failed": 1})
     assert (second.articles, second.steps) == (1, {"unchanged": 29, "read": 1, "failed": 1})
     assert [health[feed].title for feed in feeds[:3]] == ["Feed 0", "Feed 1", "Feed 2"]

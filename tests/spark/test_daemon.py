@@ -1,25 +1,26 @@
-"""Workers are forked from a process that has done beforehand what all of them need."""
+"""The daemon prepares what all Python workers need before it forks them."""
 
 from __future__ import annotations
 
 import pyarrow as pa
+from tests.spark.fixtures import run_python
 
 
-def test_a_worker_has_next_to_no_garbage_to_look_through_after_a_task(spark):
-    def counted(batches):
+def test_objects_of_the_daemon_are_frozen_before_the_fork(spark):
+    def count_objects(batches):
         import gc
 
         for _ in batches:
             pass
-        counts = {"frozen": [gc.get_freeze_count()], "looked_through": [len(gc.get_objects())]}
+        counts = {"frozen": [gc.get_freeze_count()], "tracked": [len(gc.get_objects())]}
         yield pa.RecordBatch.from_pydict(counts)
 
-    found = spark.range(4, numPartitions=2).mapInArrow(counted, "frozen bigint, looked_through bigint").toArrow()
-    assert min(found["frozen"].to_pylist()) > 10 * max(found["looked_through"].to_pylist())
+    found = spark.range(4, numPartitions=2).mapInArrow(count_objects, "frozen bigint, tracked bigint").toArrow()
+    assert min(found["frozen"].to_pylist()) > 10 * max(found["tracked"].to_pylist())
 
 
-def test_a_worker_imports_nothing_large_of_its_own(spark):
-    def imported(batches):
+def test_workers_have_the_modules_of_matching_preloaded(spark):
+    def list_modules(batches):
         import sys
 
         for _ in batches:
@@ -28,5 +29,16 @@ def test_a_worker_imports_nothing_large_of_its_own(spark):
         yield pa.RecordBatch.from_pydict({"missing": [",".join(name for name in names if name not in sys.modules)]})
 
     assert set(
-        spark.range(2, numPartitions=2).mapInArrow(imported, "missing string").toArrow()["missing"].to_pylist()
+        spark.range(2, numPartitions=2).mapInArrow(list_modules, "missing string").toArrow()["missing"].to_pylist()
     ) == {""}
+
+
+def test_daemon_loads_no_kernels_of_correlations_or_partitioners():
+    """They are 34 of 72 kernels, and matching workers never call them."""
+    run_python(
+        "import sys; import tidings.spark.daemon; from tidings.jit import MATCHING_PACKAGES, import_kernels\n"
+        "import_kernels(MATCHING_PACKAGES)\n"
+        "unused = ('tidings.correlate', 'tidings.balance', 'tidings.crawl', 'tidings.store', 'tidings.stream')\n"
+        "assert not [name for name in sys.modules if name.startswith(unused)]\n"
+        "assert 'tidings.matching.postings_kernel' in sys.modules"
+    )

@@ -1,4 +1,4 @@
-"""What is wrong with the workers of a cluster is said in one sentence, with the way out."""
+"""Problems of workers are reported in one sentence with a remedy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tidings.errors import InputError
 from tidings.spark import session
-from tidings.spark.error_translation import in_words
+from tidings.spark.error_translation import translate
 
 IN_WORKER = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
   File "/opt/tidings/stages.py", line 9, in stage
@@ -30,26 +30,25 @@ in driver: 3.11, PySpark cannot run with different minor versions."""
 
 
 @pytest.mark.parametrize(
-    ("told", "sentence"),
+    ("message", "sentence"),
     [
         (IN_WORKER, "/shared/index/keys.npy: this file of the index is missing; build the index again"),
-        (NO_PYTHON, "The workers cannot run /nowhere/python; install Tidings there"),
-        (NO_MODULE, "The Python of the workers has no tidings; install Tidings there"),
-        (OTHER_PYTHON, "The workers have Python 3.12, this is 3.11; install 3.11 there"),
+        (NO_PYTHON, "Workers cannot run /nowhere/python. Install Tidings there"),
+        (NO_MODULE, "The Python of the workers lacks tidings. Install Tidings there"),
+        (OTHER_PYTHON, "Workers have Python 3.12, the driver 3.11. Install 3.11 there"),
     ],
 )
-def test_what_is_wrong_with_workers_is_one_sentence(told, sentence):
-    error = in_words(RuntimeError(told), Path("out"))
+def test_worker_problems_are_one_sentence(message, sentence):
+    error = translate(RuntimeError(message), Path("out"))
     assert isinstance(error, InputError)
     assert str(error).startswith(sentence)
     assert "\n" not in str(error)
 
 
-@pytest.mark.parametrize(("processes", "said"), [(1, True), (3, False)])
-def test_a_cluster_that_gives_no_executor_is_told_of(monkeypatch, capsys, processes, said):
+@pytest.mark.parametrize(("processes", "is_logged"), [(1, True), (3, False)])
+def test_missing_executors_are_logged(monkeypatch, caplog, processes, is_logged):
     status = SimpleNamespace(getExecutorMemoryStatus=lambda: SimpleNamespace(size=lambda: processes))
     spark = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: status)))
-    monkeypatch.setattr(session.threading, "Timer", lambda _, look: SimpleNamespace(start=look))
-    session._tell_later(spark, "spark://127.0.0.1:7077")
-    told = capsys.readouterr().err
-    assert ("spark://127.0.0.1:7077 gives no executor yet" in told) == said
+    monkeypatch.setattr(session.threading, "Timer", lambda _, check: SimpleNamespace(start=check))
+    session._warn_if_no_executors(spark, "spark://127.0.0.1:7077")
+    assert ("no executor registered yet master=spark://127.0.0.1:7077" in caplog.text) == is_logged

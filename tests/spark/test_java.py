@@ -1,4 +1,4 @@
-"""Java is found wherever it may be, and its absence is told in one sentence. The javas here are shell scripts."""
+"""Java is found in all usual places, and its absence is one clear error. The javas here are shell scripts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tidings.spark import java
 from tidings.spark.java import find_java_home, java_version, require_java
 
 
-def fake_java(home: Path, version: str, *, says_home: bool = False) -> Path:
-    """A home whose java reports this version the way real ones do: on stderr, after other chatter."""
+def fake_java(home: Path, version: str, *, reports_home: bool = False) -> Path:
+    """Create a home whose java reports this version as real ones do: on stderr, after other output."""
     (home / "bin").mkdir(parents=True)
     (home / "lib").mkdir()
     command = home / "bin" / "java"
     lines = ["#!/bin/sh", "echo 'Picked up JAVA_TOOL_OPTIONS: -Dversion=9' >&2"]
-    if says_home:
+    if reports_home:
         lines.append(f"echo '    java.home = {home}' >&2")
     lines.append(f"echo 'openjdk version \"{version}\" 2025-04-15' >&2")
     command.write_text("\n".join(lines) + "\n")
@@ -30,7 +30,7 @@ def fake_java(home: Path, version: str, *, says_home: bool = False) -> Path:
 
 @pytest.fixture
 def jvms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with no Java at all; the directory is its /usr/lib/jvm."""
+    """A machine without Java; the directory is its /usr/lib/jvm."""
     empty = tmp_path / "path"
     empty.mkdir()
     directory = tmp_path / "jvm"
@@ -45,31 +45,29 @@ def jvms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("reported", "major"),
     [("17.0.15", 17), ("1.8.0_392", 8), ("21-ea", 21), ("25", 25), ("11.0.2", 11), ("9", 9)],
 )
-def test_every_way_of_writing_a_version_is_understood(tmp_path: Path, reported: str, major: int) -> None:
+def test_all_version_formats_are_parsed(tmp_path: Path, reported: str, major: int) -> None:
     assert java_version(fake_java(tmp_path / "home", reported) / "bin" / "java") == major
 
 
-def test_a_machine_without_java_has_no_home(jvms: Path) -> None:
+def test_no_java_gives_no_home(jvms: Path) -> None:
     assert find_java_home(jvms) is None
 
 
-def test_java_home_is_honoured_first(jvms: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_home_variable_is_preferred(jvms: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(jvms / "java-17", "17.0.1")
-    wanted = fake_java(tmp_path / "mine", "21.0.1")
-    monkeypatch.setenv("JAVA_HOME", str(wanted))
-    assert find_java_home(jvms) == str(wanted)
+    preferred = fake_java(tmp_path / "mine", "21.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(preferred))
+    assert find_java_home(jvms) == str(preferred)
 
 
-def test_an_old_java_home_gives_way_to_a_good_java_on_the_path(
-    jvms: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_old_java_home_is_skipped_for_java_on_path(jvms: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good = fake_java(tmp_path / "good", "17.0.1")
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "1.8.0_392")))
     monkeypatch.setenv("PATH", str(good / "bin"))
     assert find_java_home(jvms) == str(good)
 
 
-def test_an_old_java_on_the_path_gives_way_to_an_installed_one(
+def test_old_java_on_path_is_skipped_for_an_installed_one(
     jvms: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(fake_java(tmp_path / "old", "11.0.2") / "bin"))
@@ -77,15 +75,13 @@ def test_an_old_java_on_the_path_gives_way_to_an_installed_one(
     assert find_java_home(jvms) == str(good)
 
 
-def test_of_several_installed_the_oldest_that_will_do_is_taken(jvms: Path) -> None:
+def test_oldest_supported_installed_java_is_used(jvms: Path) -> None:
     for version in ("25", "21.0.1", "17.0.9", "11.0.2"):
         fake_java(jvms / f"java-{version}", version)
     assert find_java_home(jvms) == str(jvms / "java-17.0.9")
 
 
-def test_a_link_on_the_path_leads_to_the_home_it_points_into(
-    jvms: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_symlink_on_path_resolves_to_its_home(jvms: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = fake_java(tmp_path / "elsewhere", "17.0.1")
     links = tmp_path / "usr" / "bin"
     links.mkdir(parents=True)
@@ -94,10 +90,10 @@ def test_a_link_on_the_path_leads_to_the_home_it_points_into(
     assert find_java_home(jvms) == str(home)
 
 
-def test_a_version_managers_shim_is_asked_for_its_home(
+def test_shim_of_a_version_manager_reports_its_home(
     jvms: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = fake_java(tmp_path / "managed", "21.0.1", says_home=True)
+    home = fake_java(tmp_path / "managed", "21.0.1", reports_home=True)
     shims = tmp_path / "shims"
     shims.mkdir()
     (shims / "java").write_text(f'#!/bin/sh\nexec {home}/bin/java "$@"\n')
@@ -107,7 +103,7 @@ def test_a_version_managers_shim_is_asked_for_its_home(
 
 
 @pytest.mark.parametrize("content", ["", "#!/bin/sh\nexit 1\n", "#!/bin/sh\necho no version here\n", "\x7fELF garbage"])
-def test_a_broken_java_is_passed_over(jvms: Path, content: str) -> None:
+def test_broken_java_is_skipped(jvms: Path, content: str) -> None:
     broken = jvms / "broken"
     (broken / "bin").mkdir(parents=True)
     (broken / "bin" / "java").write_text(content)
@@ -115,26 +111,24 @@ def test_a_broken_java_is_passed_over(jvms: Path, content: str) -> None:
     assert find_java_home(jvms) is None
 
 
-def test_a_java_home_that_is_not_there_is_passed_over(jvms: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nonexistent_java_home_is_skipped(jvms: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere/at/all")
     assert find_java_home(jvms) is None
 
 
-def test_a_missing_java_is_told_in_one_sentence_that_says_how(jvms: Path) -> None:
+def test_missing_java_is_an_error_with_a_remedy(jvms: Path) -> None:
     with pytest.raises(InputError, match=r"Java 17 or later .* `make setup`"):
         require_java()
 
 
-def test_requiring_java_points_java_home_at_it_for_spark(
-    jvms: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_require_java_sets_java_home(jvms: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good = fake_java(jvms / "java-17", "17.0.1")
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "1.8.0_392")))
     require_java()
     assert os.environ["JAVA_HOME"] == str(good)
 
 
-def test_the_set_up_can_ask_before_anything_is_installed(tmp_path: Path) -> None:
+def test_setup_can_run_the_file_before_anything_is_installed(tmp_path: Path) -> None:
     home = fake_java(tmp_path / "home", "17.0.1")
     answer = subprocess.run(
         [sys.executable, "-I", "-S", java.__file__], env={"JAVA_HOME": str(home)}, capture_output=True, check=True

@@ -1,4 +1,4 @@
-"""Every row is worked on once, by a task near it; an executor's site is a value of its environment."""
+"""Every row is processed once, by a near task. The site of an executor is an environment variable."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.spark.cluster import environment, standalone
+from tests.spark.cluster import environment, standalone_cluster
 from tests.spark.fixtures import run_python
 
-from tidings.crawl.crawler import Manners
-from tidings.crawl.rate_limit import Politeness
-from tidings.net.allowlist import Allowed
-from tidings.spark.locality import SITE, at_sites, crawl_near, near_hosts
+from tidings.crawl.crawler import CrawlOptions
+from tidings.crawl.rate_limit import HostRateLimit
+from tidings.net.allowlist import AllowedNetworks
+from tidings.spark.locality import SITE_VARIABLE, by_host_latency, crawl_near, map_rows_near
 from tidings.store.feeds import DueFeed
 from tidings_lab import datasets
 from tidings_lab.history import load_history
@@ -25,18 +25,18 @@ HOSTS = [f"{number}.{land}.example" for land in ("eu", "us") for number in range
 NEAR = {(land, host): 10.0 if f".{land}." in host else 150.0 for land in ("eu", "us") for host in HOSTS}
 
 
-def told(batches):
-    """The host, and where it was worked on."""
+def report_site(batches):
+    """Return the host and where it was processed."""
     from pyspark import TaskContext
 
     for batch in batches:
-        here = f"{os.environ.get(SITE, '')}/{TaskContext.get().partitionId()}"
-        yield pa.record_batch({"host": batch.column("host"), "at": pa.array([here] * batch.num_rows)})
+        site = f"{os.environ.get(SITE_VARIABLE, '')}/{TaskContext.get().partitionId()}"
+        yield pa.record_batch({"host": batch.column("host"), "at": pa.array([site] * batch.num_rows)})
 
 
-def test_every_row_goes_to_one_task_and_tasks_share_them_evenly(spark):
+def test_every_row_goes_to_one_task_and_tasks_have_equal_loads(spark):
     rows = pa.table({"host": [host for host in HOSTS for _ in range(3)]})
-    found = at_sites(spark, rows, 2, near_hosts("host", None), told, "host string, at string")
+    found = map_rows_near(spark, rows, 2, by_host_latency("host", None), report_site, "host string, at string")
     assert sorted(found["host"].to_pylist()) == sorted(rows["host"].to_pylist())
     at = found["at"].to_pylist()
     assert {at.count(task) for task in ("/0", "/1")} == {60}
@@ -44,22 +44,25 @@ def test_every_row_goes_to_one_task_and_tasks_share_them_evenly(spark):
     assert all(len(tasks) == 1 for tasks in of_host.values())
 
 
-def test_no_rows_are_no_work(spark):
-    nothing = pa.table({"host": pa.array([], pa.string())})
-    assert at_sites(spark, nothing, 2, near_hosts("host", None), told, "host string, at string").num_rows == 0
+def test_no_rows_give_no_results(spark):
+    empty = pa.table({"host": pa.array([], pa.string())})
+    assert (
+        map_rows_near(spark, empty, 2, by_host_latency("host", None), report_site, "host string, at string").num_rows
+        == 0
+    )
 
 
-def test_a_round_of_a_crawl_visits_every_feed_from_near(spark, monkeypatch):
+def test_crawl_round_visits_every_feed_from_a_near_site(spark, monkeypatch):
     monkeypatch.setattr(datasets, "data_folder", lambda: None)
     history = load_history(3)
-    manners = Manners(politeness=Politeness(between_s=0.0), allow=Allowed.parse(["loopback"]))
+    manners = CrawlOptions(rate_limit=HostRateLimit(min_interval_s=0.0), allow=AllowedNetworks.parse(["loopback"]))
 
-    async def crawled():
-        async with Replay(history, now=history.feeds[0].looks[-1]).serving() as server:
+    async def crawl():
+        async with Replay(history, now=history.feeds[0].looks[-1]).listen() as server:
             due = [DueFeed(n, server.url(feed), 0.0, "{}") for n, feed in enumerate(history.feeds)]
             return await asyncio.to_thread(crawl_near, spark, due, {}, manners, 2, None)
 
-    outcomes = asyncio.run(crawled())
+    outcomes = asyncio.run(crawl())
     assert sorted(one.visited.feed for one in outcomes) == list(range(len(history.feeds)))
     assert {one.step for one in outcomes} == {"read"}
 
@@ -68,7 +71,7 @@ PROGRAM = """
 import json, sys
 sys.path.insert(0, {root!r})
 import pyarrow as pa, tidings
-from tests.spark.test_locality import HOSTS, NEAR, told
+from tests.spark.test_locality import HOSTS, NEAR, report_site
 from tidings.crawl.latency import Latencies
 from tidings.spark.locality import at_sites, near_hosts
 import tests.spark.test_locality
@@ -76,15 +79,15 @@ from pyspark import cloudpickle as pickled
 pickled.register_pickle_by_value(tests.spark.test_locality)
 spark = tidings.session({url!r})
 share = near_hosts("host", Latencies(NEAR))
-found = at_sites(spark, pa.table({{"host": HOSTS}}), 2, share, told, "host string, at string")
+found = at_sites(spark, pa.table({{"host": HOSTS}}), 2, share, report_site, "host string, at string")
 print(json.dumps(found.to_pylist()))
 spark.stop()
 """
 
 
 @pytest.mark.long
-def test_feeds_of_a_continent_are_fetched_by_the_executor_there(tmp_path: Path):
-    with standalone(tmp_path / "cluster", sites=("eu", "us")) as url:
+def test_feeds_are_fetched_by_the_executor_on_their_continent(tmp_path: Path):
+    with standalone_cluster(tmp_path / "cluster", sites=("eu", "us")) as url:
         root = str(Path(__file__).resolve().parents[2])
         done = run_python(PROGRAM.format(root=root, url=url), **environment(tmp_path / "cluster"))
     rows = json.loads(done.stdout.splitlines()[-1])

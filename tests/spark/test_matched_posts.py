@@ -1,4 +1,4 @@
-"""What a stream stores of a batch is the same by both plans, also of posts that share an id."""
+"""A stream stores the same rows in both modes, even if posts share an id."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pytest
 
 from tidings.index.builder import create_index
 from tidings.index.manifest import PlanRecord
-from tidings.spark.index_shipping import reference
-from tidings.spark.pipeline import wanted_posts
-from tidings.spark.post_columns import whole
-from tidings.stream.spill import parted
+from tidings.spark.index_shipping import shared_path_ref
+from tidings.spark.pipeline import matched_posts
+from tidings.spark.post_columns import select_all_fields
+from tidings.stream.commit_queue import split_chunk
 
 QUERIES = ["storm", "sunny", "storm sunny"]
 POSTS = [("x", "a storm"), ("x", "a sunny day"), ("y", "sunny storms"), ("x", None), ("z", "nothing")]
@@ -22,23 +22,23 @@ def index(request, tmp_path):
     return create_index(tmp_path / "index", table, request.param)[0]
 
 
-def test_of_two_posts_with_one_id_each_is_kept_for_those_who_want_it(spark, index):
+def test_posts_that_share_an_id_keep_their_own_subscriptions(spark, index):
     posts = spark.createDataFrame(POSTS, "id string, text string").repartition(3)
-    found = wanted_posts(whole(posts), index, reference(index)).toArrow().to_pylist()
+    found = matched_posts(select_all_fields(posts), index, shared_path_ref(index)).toArrow().to_pylist()
     assert sorted((row["id"], row["text"], sorted(row["subscriptions"])) for row in found if not row["reason"]) == [
         ("x", "a storm", [1]),
         ("x", "a sunny day", [2]),
         ("y", "sunny storms", [1, 2, 3]),
     ]
-    assert [(row["id"], row["reason"]) for row in found if row["reason"]] == [("x", "no text")]
+    assert [(row["id"], row["reason"]) for row in found if row["reason"]] == [("x", "the text is missing")]
     assert list(found[0]) == ["id", "text", "reason", "subscriptions"]
 
 
-def test_a_text_that_is_not_utf8_is_set_aside_and_the_stream_goes_on(spark, index):
+def test_invalid_utf8_text_is_rejected_and_the_batch_continues(spark, index):
     rows = [("x", b"a storm"), ("y", b"storm \xff\xfe"), ("z", b"\xe2\x82")]
     posts = spark.createDataFrame(rows, "id string, text binary")
-    found = parted(wanted_posts(whole(posts), index, reference(index)).toArrow())
+    found = split_chunk(matched_posts(select_all_fields(posts), index, shared_path_ref(index)).toArrow())
     assert found.posts["text"].to_pylist() == ["a storm"]
     assert found.matches["subscription"].to_pylist() == [1]
-    assert found.rejected["reason"].to_pylist() == ["text is not valid UTF-8"] * 2
+    assert found.rejected["reason"].to_pylist() == ["the text is not valid UTF-8"] * 2
     assert sorted(found.rejected["excerpt"].to_pylist()) == ["storm \ufffd\ufffd", "\ufffd"]

@@ -1,4 +1,4 @@
-"""Hostile posts: one bad row never stops the job, matches nothing, and is told by `rejected` with its reason."""
+"""Invalid posts never stop a job: they match nothing, and `rejected` returns them with a reason."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
-from tests.spark.fixtures import pairs, subscribed
+from tests.spark.fixtures import collect_pairs, make_subscriptions
 
 from tidings.config import MAX_TEXT_BYTES
 from tidings.spark.api import match, rejected
 
-# What every post with a word or a position is found by.
+# Every post with a term or a position matches one of them.
 QUERIES = ["cat", "within:-180,-90,180,90", '"white cat"', "#tagged", "cat -dog"]
 NAN = float("nan")
 
 
 def found_and_rejected(posts, spark, plan) -> tuple[set, dict]:
-    """(the ids of posts that match anything, the reasons of those that are rejected by id)."""
-    found = {post for _, post in pairs(match(posts, subscribed(spark, QUERIES), **plan))}
+    """Return the ids of posts that match anything, and the reasons of rejected posts by id."""
+    found = {post for _, post in collect_pairs(match(posts, make_subscriptions(spark, QUERIES), **plan))}
     rows = rejected(posts).collect()
     reasons = {row.post_id: row.reason for row in rows}
     assert len(reasons) == len(rows), "a post is rejected once"
     return found, reasons
 
 
-def check(posts, spark, plan, fit: set, unfit: dict) -> None:
-    """Every post is either fit, and matches, or unfit, and is rejected with this in its reason: both judges agree."""
+def check(posts, spark, plan, accepted: set, invalid: dict) -> None:
+    """Check that every post matches or is rejected with this reason: SQL and workers agree."""
     found, reasons = found_and_rejected(posts, spark, plan)
-    assert found == fit
-    assert set(reasons) == set(unfit)
-    for post, reason in unfit.items():
+    assert found == accepted
+    assert set(reasons) == set(invalid)
+    for post, reason in invalid.items():
         assert reason in reasons[post]
 
 
-def test_texts_of_all_kinds(spark, plan):
+def test_long_empty_and_unusual_texts(spark, plan):
     limit = MAX_TEXT_BYTES
     rows = [
         ("fine", "cats"),
@@ -48,8 +48,8 @@ def test_texts_of_all_kinds(spark, plan):
         ("emoji", "🐈‍⬛ cat 🏳️‍🌈"),
     ]
     posts = spark.createDataFrame(rows, "id string, text string").repartition(2)
-    unfit = {"null": "no text", "over 1 MB": f"{limit:,}", "over 1 MB of é": f"{limit:,}"}
-    check(posts, spark, plan, {name for name, _ in rows} - set(unfit), unfit)
+    invalid = {"null": "the text is missing", "over 1 MB": f"{limit:,}", "over 1 MB of é": f"{limit:,}"}
+    check(posts, spark, plan, {name for name, _ in rows} - set(invalid), invalid)
 
 
 INVALID = {
@@ -67,8 +67,8 @@ INVALID = {
 
 
 @pytest.mark.parametrize("column", ["binary", "string from binary", "string in Parquet"])
-def test_text_that_is_not_utf8(spark, plan, column, tmp_path):
-    """With a position, so that a region alone would match them."""
+def test_invalid_utf8_text_is_rejected(spark, plan, column, tmp_path):
+    """The posts have a position, so that a region alone would match them."""
     names = ["fine", *INVALID]
     texts = ["cats ✓".encode(), *INVALID.values()]
     table = pa.table(
@@ -85,7 +85,7 @@ def test_text_that_is_not_utf8(spark, plan, column, tmp_path):
     assert all(row.text is not None for row in rejected(posts).collect())
 
 
-def test_titles_and_tags_that_are_not_utf8_harm_nobody_else(spark, plan):
+def test_invalid_utf8_in_titles_and_tags_does_not_affect_other_posts(spark, plan):
     rows = [
         (1, "cats", "636174", "746167676564"),
         (2, "cats", "ff636174", "746167676564"),
@@ -100,8 +100,8 @@ def test_titles_and_tags_that_are_not_utf8_harm_nobody_else(spark, plan):
     found, reasons = found_and_rejected(posts, spark, plan)
     assert 1 in found
     assert 1 not in reasons
-    assert found.isdisjoint(reasons), "both judges agree"
-    assert found | set(reasons) == {1, 2, 3}, "nothing is lost without a word"
+    assert found.isdisjoint(reasons), "SQL and workers agree"
+    assert found | set(reasons) == {1, 2, 3}, "every post matches or is rejected"
 
 
 POSITIONS = [
@@ -118,7 +118,7 @@ POSITIONS = [
     ("infinite east", 0.0, float("-inf")),
     ("both", 1e308, -1e308),
 ]
-UNFIT_POSITIONS = {
+INVALID_POSITIONS = {
     "north of north": "lat",
     "south of south": "lat",
     "east of east": "lon",
@@ -129,16 +129,16 @@ UNFIT_POSITIONS = {
 
 
 @pytest.mark.parametrize("kind", ["double", "string"])
-def test_positions_of_all_kinds(spark, plan, kind):
+def test_positions_out_of_range_are_rejected(spark, plan, kind):
     posts = spark.createDataFrame(
         [(name, "cat", *where) for name, *where in POSITIONS], "id string, text string, lat double, lon double"
     )
     posts = posts.withColumns({name: F.col(name).cast(kind) for name in ("lat", "lon")})
-    fit = {name for name, *_ in POSITIONS if name not in UNFIT_POSITIONS}
-    check(posts, spark, plan, fit, UNFIT_POSITIONS)
+    accepted = {name for name, *_ in POSITIONS if name not in INVALID_POSITIONS}
+    check(posts, spark, plan, accepted, INVALID_POSITIONS)
 
 
-def test_positions_that_are_strings(spark, plan):
+def test_positions_may_be_strings(spark, plan):
     rows = [
         ("fine", " 5.5 ", "5"),
         ("exponent", "1e1", "5"),
@@ -152,23 +152,23 @@ def test_positions_that_are_strings(spark, plan):
     posts = spark.createDataFrame(
         [(name, "cat", *where) for name, *where in rows], "id string, text string, lat string, lon string"
     )
-    unfit = {
+    invalid = {
         "words": "lat is not a number",
         "comma": "lat is not a number",
         "too far": "lat",
         "lon too": "lon is not a number",
     }
-    check(posts, spark, plan, {name for name, *_ in rows} - set(unfit), unfit)
+    check(posts, spark, plan, {name for name, *_ in rows} - set(invalid), invalid)
 
 
-def test_a_position_without_text_is_rejected_and_matches_no_region(spark, plan):
+def test_post_with_position_but_null_text_matches_no_region(spark, plan):
     posts = spark.createDataFrame(
         [(1, None, 5.0, 5.0), (2, "", 5.0, 5.0)], "id int, text string, lat double, lon double"
     )
-    check(posts, spark, plan, {2}, {1: "no text"})
+    check(posts, spark, plan, {2}, {1: "the text is missing"})
 
 
-def test_lines_that_cannot_be_read_are_rejected(spark, plan, tmp_path):
+def test_unreadable_lines_are_rejected(spark, plan, tmp_path):
     lines = [
         '{"id": "a", "text": "cats"}',
         "{not json",
@@ -183,25 +183,25 @@ def test_lines_that_cannot_be_read_are_rejected(spark, plan, tmp_path):
     assert list(reasons.values()) == ["the line cannot be read"]
 
 
-def test_a_line_that_cannot_be_read_is_not_matched_even_if_some_of_it_was(spark, plan):
+def test_partially_read_lines_are_not_matched(spark, plan):
     rows = [("a", "cats", None), ("b", "cats", '{"id": "b", "text": "cats", "lat": ')]
     posts = spark.createDataFrame(rows, "id string, text string, _corrupt_record string")
     check(posts, spark, plan, {"a"}, {"b": "cannot be read"})
 
 
-def test_a_column_of_nulls_and_no_rows_at_all_are_posts(spark, plan):
+def test_null_typed_text_and_empty_frames_are_accepted(spark, plan):
     nulls = spark.sql("select 1 as id, null as text")
-    check(nulls, spark, plan, set(), {1: "no text"})
+    check(nulls, spark, plan, set(), {1: "the text is missing"})
     check(nulls.limit(0), spark, plan, set(), {})
 
 
-def test_the_beginning_of_a_rejected_text_is_shown(spark):
+def test_rejected_text_is_cut_to_200_characters(spark):
     posts = spark.createDataFrame([(1, "é" * MAX_TEXT_BYTES)], "id int, text string")
     assert rejected(posts).columns == ["post_id", "reason", "text"]
     assert rejected(posts).first().text == "é" * 200
 
 
-def test_odd_columns_beside_the_known_ones_do_no_harm(spark, plan):
+def test_unknown_columns_are_ignored(spark, plan):
     posts = spark.createDataFrame(
         [(1, "cats", {"a": [1]}, "x", 3)],
         "id int, text string, extra map<string, array<int>>, `a.b` string, reason int",

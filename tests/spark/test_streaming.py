@@ -1,10 +1,10 @@
-"""A stream of posts gives the same matches as the same posts at rest."""
+"""A stream of posts has the same matches as the same posts in a batch."""
 
 from __future__ import annotations
 
 import pyarrow.parquet as pq
 import pytest
-from tests.spark.fixtures import by_brute_force, pairs, subscribed
+from tests.spark.fixtures import collect_pairs, expected_pairs, make_subscriptions
 
 from tidings.demo.generate import DEMO_QUERIES, generate_posts, generate_queries
 from tidings.spark.api import match
@@ -14,7 +14,7 @@ QUERIES = [*DEMO_QUERIES.values(), *generate_queries(100, seed=2), "storm OR goa
 
 @pytest.fixture
 def files(tmp_path):
-    """Posts in three files, so that they come in three micro-batches."""
+    """Posts in three files, for three micro-batches."""
     posts = generate_posts(300, seed=2)
     (tmp_path / "posts").mkdir()
     for number in range(3):
@@ -26,28 +26,28 @@ def stream(spark, folder, schema):
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
-def test_a_stream_gives_the_matches_of_the_posts_at_rest(spark, files, plan):
+def test_stream_returns_the_matches_of_the_batch(spark, files, plan):
     posts, folder = files
     schema = spark.read.parquet(str(folder / "posts")).schema
-    found = match(stream(spark, folder / "posts", schema), subscribed(spark, QUERIES), **plan)
+    found = match(stream(spark, folder / "posts", schema), make_subscriptions(spark, QUERIES), **plan)
     assert found.isStreaming
     name = "found_" + str(plan.get("matchers", "all"))
     query = found.writeStream.format("memory").queryName(name).outputMode("append").trigger(availableNow=True).start()
     assert query.awaitTermination(120)
     assert len([batch for batch in query.recentProgress if batch.numInputRows]) == 3
-    assert pairs(spark.table(name)) == by_brute_force(QUERIES, posts)
+    assert collect_pairs(spark.table(name)) == expected_pairs(QUERIES, posts)
 
 
-def test_a_stream_that_starts_again_goes_on_where_it_was(spark, files, plan):
+def test_restarted_stream_continues_from_its_checkpoint(spark, files, plan):
     posts, folder = files
     schema = spark.read.parquet(str(folder / "posts")).schema
     late = folder / "posts" / "2.parquet"
     late.rename(folder / "2.parquet")
     for _ in range(2):
-        found = match(stream(spark, folder / "posts", schema), subscribed(spark, QUERIES), **plan)
+        found = match(stream(spark, folder / "posts", schema), make_subscriptions(spark, QUERIES), **plan)
         writer = found.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
         query = writer.trigger(availableNow=True).start(str(folder / "out"))
         assert query.awaitTermination(120)
         if not late.exists():
             (folder / "2.parquet").rename(late)
-    assert pairs(spark.read.parquet(str(folder / "out"))) == by_brute_force(QUERIES, posts)
+    assert collect_pairs(spark.read.parquet(str(folder / "out"))) == expected_pairs(QUERIES, posts)

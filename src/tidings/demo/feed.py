@@ -1,4 +1,4 @@
-"""The posts of the demonstration: made up, always the same, arriving as JSON Lines files."""
+"""Posts of the demo: generated, reproducible, written as JSON Lines files at a steady rate."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _TICK_SECONDS = 0.5
 
 
 def demo_subscriptions() -> pa.Table:
-    """The named queries of the demonstration."""
+    """Return the named queries of the demo."""
     return pa.table({"id": list(DEMO_QUERIES), "query": list(DEMO_QUERIES.values())})
 
 
 def demo_posts(count: int) -> list[dict[str, Any]]:
-    """So many posts as JSON can hold them; fields without a value are left out."""
+    """Return `count` posts with JSON values; fields without a value are left out."""
     rows = generate_posts(count, SEED).to_pylist()
-    return [_plain(row) for row in rows]
+    return [_to_json_row(row) for row in rows]
 
 
 def write_sample(folder: Path, count: int) -> tuple[Path, Path]:
-    """Posts and subscriptions to try `tidings match` on."""
+    """Write sample posts and subscriptions for `tidings match`; return both paths."""
     folder.mkdir(parents=True, exist_ok=True)
     posts, subscriptions = folder / "posts.jsonl", folder / "subscriptions.txt"
     _write(posts, demo_posts(count))
@@ -35,34 +35,34 @@ def write_sample(folder: Path, count: int) -> tuple[Path, Path]:
     return posts, subscriptions
 
 
-class Feed(threading.Thread):
-    """Writes posts at a steady rate, twice a second a file, until they are out or it is told to stop."""
+class DemoFeed(threading.Thread):
+    """Writes posts at a steady rate, two files per second, until all are written or `stop` is called."""
 
     def __init__(self, folder: Path, posts: list[dict[str, Any]], rate: int) -> None:
         super().__init__(daemon=True, name="tidings-feed")
         self.sent = 0
         self._folder, self._posts, self._step = folder, posts, max(1, int(rate * _TICK_SECONDS))
-        self._is_over = threading.Event()
+        self._stopped = threading.Event()
 
     def run(self) -> None:
-        while self.sent < len(self._posts) and not self._is_over.wait(_TICK_SECONDS):
+        while self.sent < len(self._posts) and not self._stopped.wait(_TICK_SECONDS):
             self.send()
 
     def send(self) -> None:
-        """The next file; it gets its name when it is whole, so that Spark never sees half a file."""
-        part = self._posts[self.sent : self.sent + self._step]
+        """Write the next file. It is renamed when complete, so that Spark never reads a partial file."""
+        posts = self._posts[self.sent : self.sent + self._step]
         hidden = self._folder / ".arriving"
-        _write(hidden, part)
+        _write(hidden, posts)
         hidden.rename(self._folder / f"posts-{self.sent:08d}.jsonl")
-        self.sent += len(part)
+        self.sent += len(posts)
 
     def stop(self) -> None:
-        self._is_over.set()
+        self._stopped.set()
         if self.is_alive():
             self.join()
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
+def _to_json_row(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value if name != "time" else value.isoformat() for name, value in row.items() if value is not None}
 
 

@@ -1,6 +1,6 @@
-"""Posts and subscriptions that the project makes itself: believable, of any number, the same for the same seed.
+"""Generate realistic posts, reproducible by their seed.
 
-Parts of sentences are drawn for a whole chunk of posts at once and joined by Arrow, so a million posts take seconds.
+Parts of sentences are drawn for a whole chunk of posts and joined by Arrow: a million posts take seconds.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ POST_SCHEMA = pa.schema(
         ("lang", pa.string()),
     ]
 )
-CHUNK_POSTS = 100_000  # a chunk depends on the seed and its number only
+CHUNK_POSTS = 100_000  # a chunk depends only on the seed and its number
 _START_US = 1_767_225_600_000_000  # 2026-01-01 00:00 UTC
-_GAP_US = 10_000  # a hundred posts a second
+_GAP_US = 10_000  # 100 posts per second
 _LOCATED = 0.2
 _FOREIGN = 0.08
 # The orders in which the parts of a post may come, the usual first; each with a chance to be left out.
@@ -48,7 +48,7 @@ _CHANCES = {"opener": 0.4, "place": 0.7, "detail": 0.6, "talk": 0.7, "tag": 0.6,
 
 
 def generate_posts(count: int, seed: int) -> pa.Table:
-    """So many posts about the topics of ``lab.topics``, in order of time; the same for the same count and seed."""
+    """Generate `count` posts about the topics of ``demo.topics``, in order of time, reproducible by the seed."""
     starts = range(0, count, CHUNK_POSTS)
     chunks = [_chunk(min(CHUNK_POSTS, count - start), start, seed) for start in starts]
     return pa.Table.from_batches(chunks, POST_SCHEMA)
@@ -58,18 +58,18 @@ def _chunk(count: int, start: int, seed: int) -> pa.RecordBatch:
     rng = np.random.default_rng([seed, start])
     ids = np.arange(start + 1, start + count + 1, dtype=np.int64)
     times = pa.array(_START_US + ids * _GAP_US, POST_SCHEMA.field("time").type)
-    city = zipf(rng, len(CITIES), count)
+    city = draw_zipf(rng, len(CITIES), count)
     texts, langs = _with_foreign(rng, _english(rng, city), city)
     lat, lon = _positions(rng, city)
-    authors = _words(_made_up_names(), zipf(rng, len(_made_up_names()), count))
+    authors = _words(_rare_names(), draw_zipf(rng, len(_rare_names()), count))
     columns = [ids, times, authors, texts, lat, lon, langs]
     return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=POST_SCHEMA)
 
 
 def _english(rng: np.random.Generator, city: Rows) -> pa.Array:
-    """A text for each post, in one of the layouts."""
-    topic = zipf(rng, len(TOPICS), len(city))
-    layout = zipf(rng, len(_LAYOUTS), len(city))
+    """Return one text per post, in one of the layouts."""
+    topic = draw_zipf(rng, len(TOPICS), len(city))
+    layout = draw_zipf(rng, len(_LAYOUTS), len(city))
     parts = _parts(rng, topic, city)
     texts, places = [], []
     for number, names in enumerate(_LAYOUTS):
@@ -81,7 +81,7 @@ def _english(rng: np.random.Generator, city: Rows) -> pa.Array:
 
 
 def _parts(rng: np.random.Generator, topic: Rows, city: Rows) -> dict[str, pa.Array]:
-    """Every part a layout may ask for, one for each post, null where chance leaves it out."""
+    """Return all parts of the layouts, one value per post, null where a part is left out at random."""
     count = len(topic)
     parts = {
         "opener": _words(OPENERS, rng.integers(0, len(OPENERS), count)),
@@ -92,7 +92,7 @@ def _parts(rng: np.random.Generator, topic: Rows, city: Rows) -> dict[str, pa.Ar
         "tag2": _words([f"#{_tag_of(place.name)}" for place in CITIES], city),
         "place": _words([f"in {place.name}" for place in CITIES], city),
         "emoji": _words([subject.emoji for subject in TOPICS], topic),
-        "name": _words([f"@{name}" for name in _made_up_names()], zipf(rng, len(_made_up_names()), count)),
+        "name": _words([f"@{name}" for name in _rare_names()], draw_zipf(rng, len(_rare_names()), count)),
         "link": _words(_links(), rng.integers(0, len(_links()), count)),
         "talk": _small_talk(rng, count),
     }
@@ -102,9 +102,9 @@ def _parts(rng: np.random.Generator, topic: Rows, city: Rows) -> dict[str, pa.Ar
 
 
 def _of_topic(rng: np.random.Generator, field: str, topic: Rows) -> pa.Array:
-    """One of the topic's own subjects, events, details or tags for each post."""
-    choices = [[f"#{part}" if field == "tags" else part for part in getattr(one, field)] for one in TOPICS]
-    sizes = np.array([len(own) for own in choices])
+    """Draw a subject, event, detail or tag of the topic of each post."""
+    choices = [[f"#{part}" if field == "tags" else part for part in getattr(subject, field)] for subject in TOPICS]
+    sizes = np.array([len(parts) for parts in choices])
     firsts = np.cumsum(sizes) - sizes
     return _words(
         list(chain.from_iterable(choices)), firsts[topic] + (rng.random(len(topic)) * sizes[topic]).astype(np.int64)
@@ -112,17 +112,17 @@ def _of_topic(rng: np.random.Generator, field: str, topic: Rows) -> pa.Array:
 
 
 def _small_talk(rng: np.random.Generator, count: int) -> pa.Array:
-    """One to four common words, and now and then a rare name, as texts have them."""
-    common = [_words(SMALL_TALK, zipf(rng, len(SMALL_TALK), count)) for _ in range(4)]
+    """Draw one to four common words per post, and sometimes a rare name."""
+    common = [_words(SMALL_TALK, draw_zipf(rng, len(SMALL_TALK), count)) for _ in range(4)]
     lengths = rng.integers(1, 5, count)
     shown = [pc.if_else(pa.array(lengths > at), words, None) for at, words in enumerate(common)]
-    rare = _words(_made_up_names(), rng.integers(0, len(_made_up_names()), count))
+    rare = _words(_rare_names(), rng.integers(0, len(_rare_names()), count))
     shown.append(pc.if_else(pa.array(rng.random(count) < 0.3), rare, None))
     return pc.binary_join_element_wise(*shown, " ", null_handling="skip")
 
 
 def _with_foreign(rng: np.random.Generator, english: pa.Array, city: Rows) -> tuple[pa.Array, pa.Array]:
-    """Some of the texts replaced by ones in other languages, and the language of each."""
+    """Replace some texts by texts in other languages; return the texts and their languages."""
     sentence = rng.integers(0, len(FOREIGN), len(city))
     filled = [text.format(city=place.name) for _, text in FOREIGN for place in CITIES]
     is_foreign = pa.array(rng.random(len(city)) < _FOREIGN)
@@ -131,7 +131,7 @@ def _with_foreign(rng: np.random.Generator, english: pa.Array, city: Rows) -> tu
 
 
 def _positions(rng: np.random.Generator, city: Rows) -> tuple[pa.Array, pa.Array]:
-    """Latitudes and longitudes around the city, for the few posts that tell them."""
+    """Return latitudes and longitudes around the city, null for most posts."""
     missing = rng.random(len(city)) >= _LOCATED
     centres = np.array([(place.lat, place.lon) for place in CITIES])[city]
     spread = np.round(centres + rng.normal(0.0, 0.05, centres.shape), 5)
@@ -139,8 +139,8 @@ def _positions(rng: np.random.Generator, city: Rows) -> tuple[pa.Array, pa.Array
 
 
 @cache
-def _made_up_names() -> tuple[str, ...]:
-    """Some 10,000 names that no dictionary has: the long tail of every vocabulary."""
+def _rare_names() -> tuple[str, ...]:
+    """Return about 10,000 invented names: the long tail of the vocabulary."""
     heads = (
         "ba bel bri cal cor da dor el fa fen gar hal jo kal kim lar lu ma mor na nel o pa per qui ra ros sa ta".split()
     )
@@ -155,7 +155,7 @@ def _made_up_names() -> tuple[str, ...]:
 
 @cache
 def _links() -> tuple[str, ...]:
-    return tuple(f"https://news.example/{name}/{at * 7919 % 99991}" for at, name in enumerate(_made_up_names()[:5000]))
+    return tuple(f"https://news.example/{name}/{at * 7919 % 99991}" for at, name in enumerate(_rare_names()[:5000]))
 
 
 def _tag_of(name: str) -> str:
@@ -166,8 +166,8 @@ def _words(choices: tuple[str, ...] | list[str], rows: Rows) -> pa.Array:
     return pa.array(choices, pa.string()).take(pa.array(rows))
 
 
-def zipf(rng: np.random.Generator, size: int, count: int) -> Rows:
-    """Numbers below size, each n with a chance in proportion to 1/(n+1): Zipf's law."""
+def draw_zipf(rng: np.random.Generator, size: int, count: int) -> Rows:
+    """Draw numbers below `size` by Zipf's law: n with a probability proportional to 1/(n+1)."""
     edges = np.cumsum(1.0 / np.arange(1, size + 1))
     rows: Rows = np.searchsorted(edges, rng.random(count) * edges[-1]).astype(np.int64)
     return np.minimum(rows, size - 1)

@@ -1,4 +1,4 @@
-"""A live matching of posts that arrive as files: one streaming query, told batch by batch."""
+"""Match posts that arrive as files with one streaming query, and report the matches of every batch."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tidings.errors import TidingsError
 from tidings.spark.api import match
 from tidings.spark.session import LOG_FILE, session
-from tidings.spark.signals import stopped_afterwards
+from tidings.spark.signals import owned_session
 
 POSTS = "id bigint, time string, author string, text string, lat double, lon double, lang string"
-_EVERY = "1 second"
-OnBatch = Callable[[list[tuple[Any, Any]]], None]  # gets (subscription id, post id) of every match of a batch
+_TRIGGER = "1 second"
+OnBatch = Callable[[list[tuple[Any, Any]]], None]  # receives (subscription id, post id) of every match of a batch
 
 
-class LiveMatching:
-    """A running query."""
+class LiveQuery:
+    """A running streaming query."""
 
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query
 
     def check(self) -> None:
-        """TidingsError if the query has died."""
+        """Raise TidingsError if the query has failed."""
         if (error := self._query.exception()) is not None:
-            raise TidingsError(f"the streaming query failed; Spark's log says why: {LOG_FILE}") from error
+            raise TidingsError(f"The streaming query failed. See the log of Spark: {LOG_FILE}") from error
 
-    def catch_up(self) -> None:
-        """Wait until everything that has arrived is matched and told. Stopping before would make Spark complain."""
+    def process_all(self) -> None:
+        """Wait until all posts that have arrived are matched and reported. Spark complains if stopped earlier."""
         try:
             self._query.processAllAvailable()
         finally:
@@ -41,18 +41,18 @@ class LiveMatching:
 
 
 @contextmanager
-def live_matching(folder: Path, subscriptions: pa.Table, on_batch: OnBatch, work: Path) -> Iterator[LiveMatching]:
-    """Match the JSON Lines files that appear in `folder` as long as the context lasts; `work` is for Spark's notes."""
+def live_query(folder: Path, subscriptions: pa.Table, on_batch: OnBatch, work: Path) -> Iterator[LiveQuery]:
+    """Match JSON Lines files that appear in `folder` during the context. Spark keeps its state in `work`."""
     spark = session()
     posts = spark.readStream.schema(POSTS).json(str(folder))
     matches = match(posts, spark.createDataFrame(subscriptions.select(["id", "query"])))
 
-    def tell(batch: DataFrame, number: int) -> None:
-        found = batch.select("subscription_id", "post_id").toArrow()
-        on_batch(list(zip(*(column.to_pylist() for column in found.columns), strict=True)))
+    def report(batch: DataFrame, number: int) -> None:
+        pairs = batch.select("subscription_id", "post_id").toArrow()
+        on_batch(list(zip(*(column.to_pylist() for column in pairs.columns), strict=True)))
 
-    writer = matches.writeStream.foreachBatch(tell).option("checkpointLocation", str(work / "checkpoint"))
-    query = writer.trigger(processingTime=_EVERY).start()
-    with stopped_afterwards(spark):
-        yield LiveMatching(query)
+    writer = matches.writeStream.foreachBatch(report).option("checkpointLocation", str(work / "checkpoint"))
+    query = writer.trigger(processingTime=_TRIGGER).start()
+    with owned_session(spark):
+        yield LiveQuery(query)
         query.stop()

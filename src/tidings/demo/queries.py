@@ -1,4 +1,4 @@
-"""Subscriptions over the same vocabulary as the made-up posts, so that they find something."""
+"""Generate queries over the vocabulary of the generated posts, so that they match."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from tidings.demo.topics import CITIES, SMALL_TALK, TOPICS, Topic
 from tidings.text.reference_analyzer import stop_words, word_term
 
-# For the live demonstration: named, readable, one of each thing the language can say.
+# Queries of the live demo: one for each feature of the language.
 DEMO_QUERIES: dict[str, str] = {
     "storm watch": "storm OR thunderstorm OR flood",
     "heavy rain": '"heavy rain"',
@@ -30,7 +30,7 @@ DEMO_QUERIES: dict[str, str] = {
 
 
 def generate_queries(count: int, seed: int) -> list[str]:
-    """So many queries as people write them: mostly two or three words of one topic; the same for the same seed."""
+    """Generate `count` realistic queries, mostly two or three words of one topic, reproducible by the seed."""
     rng = np.random.default_rng([seed, 1])
     weights = 1.0 / np.arange(1, len(TOPICS) + 1)
     topics = rng.choice(len(TOPICS), count, p=weights / weights.sum())
@@ -43,7 +43,7 @@ def generate_queries(count: int, seed: int) -> list[str]:
 
 
 class _Draw:
-    """Words of one topic, picked by numbers drawn before."""
+    """Picks words of one topic with numbers that were drawn before."""
 
     def __init__(self, topic: Topic, numbers: list[float]) -> None:
         self.topic = topic
@@ -56,14 +56,14 @@ class _Draw:
         return choices[self.number(len(choices))]
 
     def words(self, count: int) -> list[str]:
-        """Words of the topic, the last one sometimes a common one or a place; no two with the same stem."""
+        """Return words of the topic with different stems; the last may be a common word or a city."""
         kind = self.number(20)
         last = _CITY_WORDS if kind == 0 else _COMMON_WORDS if kind < 3 else _topic_words(self.topic)
         drawn = [self.pick(_topic_words(self.topic)) for _ in range(count - 1)] + [self.pick(last)]
         return list({_stem(word): word for word in drawn}.values())
 
 
-def _plain(draw: _Draw) -> str:
+def _words(draw: _Draw) -> str:
     length = (1, 2, 2, 2, 2, 3, 3, 3, 4, 4)[draw.number(10)]
     return " ".join(draw.words(length))
 
@@ -95,7 +95,7 @@ def _near(draw: _Draw) -> str:
 
 
 _SHAPES: tuple[tuple[float, Callable[[_Draw], str]], ...] = (
-    (0.72, _plain),
+    (0.72, _words),
     (0.08, _either),
     (0.06, _without),
     (0.06, _phrase),
@@ -110,7 +110,7 @@ def _stem(word: str) -> str:
 
 
 def _significant(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """The words of the texts that a query may be made of: letters only, no stop words, each once."""
+    """Return the distinct words of the texts that queries may use: letters only, no stop words."""
     words = (word for text in texts for word in re.findall(r"[^\W\d_]{3,}", re.sub(r"&#?\w+;", " ", text.lower())))
     return tuple(dict.fromkeys(word for word in words if word not in stop_words()))
 
@@ -122,7 +122,7 @@ def _topic_words(topic: Topic) -> tuple[str, ...]:
 
 @cache
 def _phrases(topic: Topic) -> tuple[str, ...]:
-    """Two or more words as they stand in the posts, at least one of them significant."""
+    """Return phrases of posts with two or more words, at least one of them significant."""
     return tuple(text for text in (*topic.subjects, *topic.events) if " " in text and _significant((text,)))
 
 

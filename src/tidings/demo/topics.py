@@ -1,7 +1,7 @@
-"""What the made-up posts talk about: topics of the news and of city life, places, and the small talk around them.
+"""Topics, cities and small talk of the generated posts.
 
-A sentence is a subject, an event and often a detail of the same topic, so that words of a topic occur together as they
-do in real posts. Parts are separated by ``|``.
+A sentence is a subject, an event and often a detail of the same topic, so that words of a topic occur together as in
+real posts. Parts are separated by ``|``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Topic(NamedTuple):
-    """The parts a sentence about one thing is made of."""
+    """Parts of sentences about one topic."""
 
     name: str
     subjects: tuple[str, ...]
@@ -21,7 +21,7 @@ class Topic(NamedTuple):
 
 
 class City(NamedTuple):
-    """A place that posts mention and come from."""
+    """A city that posts mention and come from."""
 
     name: str
     lat: float
@@ -36,7 +36,7 @@ def _parts(joined: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in joined.split("|"))
 
 
-# In order of popularity: the first are talked about most.
+# In order of popularity, most popular first.
 TOPICS = (
     _topic("football", "the home team|the striker|our goalkeeper|the champions|the coach|a late substitute|the under-21 squad",
            "scores in extra time|wins the derby|misses a penalty|loses the cup final|signs a new contract|gets a red card",
