@@ -1,7 +1,7 @@
-"""Word network partitioning (S³-TM 3.2): words that occur together are neighbours, METIS cuts few of these ties.
+"""Word graph partitioning (S³-TM 3.2): METIS cuts the co-occurrence graph of the terms along few edges.
 
-`gc` counts every tie alike, `gfc` by how often the words occur together; `gfcl` balances the frequency of the words
-besides, `gnfcl` a frequency corrected for the company they keep.
+`gc` weighs all edges equally, `gfc` by co-occurrence. `gfcl` also balances the frequency of the terms, `gnfcl` a
+frequency that is corrected for co-occurring terms.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
-import pymetis
 from numba import types, uint32, uint64
 from numpy.typing import NDArray
 
@@ -21,96 +20,97 @@ from tidings.balance.corpus import Corpus
 from tidings.jit import kernel, read, write
 
 _ONE = np.uint64(1)
-_SCALE = 1000  # METIS weighs in whole numbers; a corrected frequency is a fraction
+_WEIGHT_SCALE = 1000  # METIS takes integer weights; a corrected frequency is a fraction
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
-    """Who occurs with whom, and in how many posts: ``neighbours[starts[w]:starts[w + 1]]`` and `together` beside."""
+class CooccurrenceGraph:
+    """Term t co-occurs with ``neighbours[starts[t]:starts[t + 1]]``, in `weights` posts each."""
 
     starts: NDArray[np.uint64]
     neighbours: NDArray[np.uint32]
-    together: NDArray[np.uint32]
+    weights: NDArray[np.uint32]
 
     @classmethod
-    def of(cls, corpus: Corpus) -> Network:
+    def from_corpus(cls, corpus: Corpus) -> CooccurrenceGraph:
         count = len(corpus.terms)
-        arrays = (corpus.words, corpus.starts, corpus.posts, corpus.said)
+        arrays = (corpus.post_terms, corpus.post_starts, corpus.term_posts, corpus.term_starts)
         starts = np.zeros(count + 1, np.uint64)
-        met, seen = np.empty(count, np.uint32), np.zeros(count, np.uint32)
-        none = np.empty(0, np.uint32)
-        _meet(*arrays, met, seen, starts, none, none)
-        neighbours, together = np.empty(int(starts[-1]), np.uint32), np.empty(int(starts[-1]), np.uint32)
-        _meet(*arrays, met, seen, starts, neighbours, together)
-        return cls(starts, neighbours, together)
+        found, seen = np.empty(count, np.uint32), np.zeros(count, np.uint32)
+        empty = np.empty(0, np.uint32)
+        _collect_neighbours(*arrays, found, seen, starts, empty, empty)
+        neighbours, weights = np.empty(int(starts[-1]), np.uint32), np.empty(int(starts[-1]), np.uint32)
+        _collect_neighbours(*arrays, found, seen, starts, neighbours, weights)
+        return cls(starts, neighbours, weights)
 
-    def company(self) -> NDArray[np.float64]:
-        """For each word, in how many posts each other word is with it, summed up."""
-        sums = np.concatenate([[0.0], np.cumsum(self.together, dtype=np.float64)])
+    def sum_neighbour_weights(self) -> NDArray[np.float64]:
+        """Return for each term the sum of its co-occurrences with all other terms."""
+        sums = np.concatenate([[0.0], np.cumsum(self.weights, dtype=np.float64)])
         total: NDArray[np.float64] = np.diff(sums[self.starts.astype(np.int64)])
         return total
 
 
 def gc(corpus: Corpus, matchers: int) -> NDArray[np.uint16]:
-    network = Network.of(corpus)
-    return _cut(network, matchers, None, None)
+    return _cut(CooccurrenceGraph.from_corpus(corpus), matchers, None, None)
 
 
 def gfc(corpus: Corpus, matchers: int) -> NDArray[np.uint16]:
-    network = Network.of(corpus)
-    return _cut(network, matchers, network.together, None)
+    graph = CooccurrenceGraph.from_corpus(corpus)
+    return _cut(graph, matchers, graph.weights, None)
 
 
 def gfcl(corpus: Corpus, matchers: int) -> NDArray[np.uint16]:
-    network = Network.of(corpus)
-    return _cut(network, matchers, network.together, corpus.frequency)
+    graph = CooccurrenceGraph.from_corpus(corpus)
+    return _cut(graph, matchers, graph.weights, corpus.frequency)
 
 
 def gnfcl(corpus: Corpus, matchers: int) -> NDArray[np.uint16]:
-    network = Network.of(corpus)
-    return _cut(network, matchers, network.together, corrected_load(corpus.frequency, network.company()))
+    graph = CooccurrenceGraph.from_corpus(corpus)
+    return _cut(graph, matchers, graph.weights, correct_frequency(corpus.frequency, graph.sum_neighbour_weights()))
 
 
-def corrected_load(frequency: NDArray[np.int64], company: NDArray[np.float64]) -> NDArray[np.int64]:
-    """f / (1 + f_n / f): k words that always occur together weigh as much as one of them."""
-    load = frequency / (1 + company / np.maximum(1, frequency))
-    return np.maximum(1, np.rint(load * _SCALE)).astype(np.int64)
+def correct_frequency(frequency: NDArray[np.int64], neighbour_weights: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return f / (1 + f_n / f), scaled: k terms that always occur together weigh as much as one of them."""
+    load = frequency / (1 + neighbour_weights / np.maximum(1, frequency))
+    return np.maximum(1, np.rint(load * _WEIGHT_SCALE)).astype(np.int64)
 
 
 def _cut(
-    network: Network,
+    graph: CooccurrenceGraph,
     matchers: int,
-    ties: NDArray[np.uint32] | None,
-    weights: NDArray[np.int64] | None,
+    edge_weights: NDArray[np.uint32] | None,
+    term_weights: NDArray[np.int64] | None,
 ) -> NDArray[np.uint16]:
-    """The part METIS puts each word into. It starts from a seed of its own that never changes."""
-    count = len(network.starts) - 1
+    """Return the part of each term. METIS uses its own constant seed."""
+    count = len(graph.starts) - 1
     if matchers == 1 or count <= matchers:
         return np.arange(count, dtype=np.uint16) % np.uint16(matchers)
-    with _silence():
+    import pymetis  # an extra
+
+    with _stdout_to_devnull():
         _, parts = pymetis.part_graph(
             matchers,
-            pymetis.CSRAdjacency(network.starts.astype(np.int64), network.neighbours.astype(np.int64)),
-            eweights=None if ties is None else ties.astype(np.int64),
-            vweights=weights,
+            pymetis.CSRAdjacency(graph.starts.astype(np.int64), graph.neighbours.astype(np.int64)),
+            eweights=None if edge_weights is None else edge_weights.astype(np.int64),
+            vweights=term_weights,
             recursive=False,
         )
     return np.asarray(parts, np.uint16)
 
 
 @contextmanager
-def _silence() -> Iterator[None]:
-    """METIS complains of parts that stay empty on the standard output of the process, where results belong."""
+def _stdout_to_devnull() -> Iterator[None]:
+    """Discard standard output: METIS prints warnings about empty parts there, among our results."""
     sys.stdout.flush()
-    kept = os.dup(1)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    stdout = os.dup(1)
+    devnull = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, 1)
+        os.dup2(devnull, 1)
         yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-        os.close(nowhere)
+        os.dup2(stdout, 1)
+        os.close(stdout)
+        os.close(devnull)
 
 
 @kernel(
@@ -125,29 +125,29 @@ def _silence() -> Iterator[None]:
     write(uint32),
     write(uint32),
 )
-def _meet(words, starts, posts, said, met, seen, ends, neighbours, together):  # type: ignore[no-untyped-def]
-    """For every word, those it occurs with. First called without room, to learn from `ends` how much is needed.
+def _collect_neighbours(post_terms, starts, posts, term_starts, found, seen, ends, neighbours, weights):  # type: ignore[no-untyped-def]
+    """Write the terms that each term co-occurs with. With empty outputs, only `ends` is written (to size them).
 
-    `met` and `seen` are scratch space for the words met and how often; `seen` is all zero before and after.
+    `found` and `seen` are scratch space for the neighbours and their counts; `seen` is all zero before and after.
     """
     used = uint64(0)
-    for word in range(uint64(said.size - 1)):
+    for term in range(uint64(term_starts.size - 1)):
         count = uint64(0)
-        for at in range(said[word], said[word + _ONE]):
+        for at in range(term_starts[term], term_starts[term + _ONE]):
             post = uint64(posts[at])
             for place in range(starts[post], starts[post + _ONE]):
-                other = uint64(words[place])
-                if other == word:
+                other = uint64(post_terms[place])
+                if other == term:
                     continue
                 if seen[other] == 0:
-                    met[count] = uint32(other)
+                    found[count] = uint32(other)
                     count += _ONE
                 seen[other] += uint32(1)
         for number in range(count):
-            other = uint64(met[number])
+            other = uint64(found[number])
             if neighbours.size > 0:
                 neighbours[used + number] = uint32(other)
-                together[used + number] = seen[other]
+                weights[used + number] = seen[other]
             seen[other] = uint32(0)
         used += count
-        ends[word + _ONE] = used
+        ends[term + _ONE] = used

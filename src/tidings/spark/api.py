@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidings.balance.spec import QUICK_SAMPLE_POSTS, PlanSpec
-from tidings.balance.word_registry import DEFAULT
+from tidings.balance.word_registry import DEFAULT_PARTITIONER
 from tidings.ingest.subscription_files import from_table
 from tidings.schemas import RejectedSubscription
 from tidings.spark import post_columns
@@ -94,7 +94,7 @@ def prepare_match(
     folder = Path(tempfile.mkdtemp(prefix="tidings-index-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     cores = count_cores(posts.sparkSession)
-    partitioner = partitioner or ("hash" if posts.isStreaming else DEFAULT)
+    partitioner = partitioner or ("hash" if posts.isStreaming else DEFAULT_PARTITIONER)
     spec = PlanSpec.parse(partitioner, matchers, placement, cores)
     sample = partial(sample_first_posts, posts, QUICK_SAMPLE_POSTS)
     built = build_index_for_mode(folder, checked.table, plan, spec, sample)

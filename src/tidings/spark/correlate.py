@@ -19,17 +19,17 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidings.correlate import wire
-from tidings.correlate.audit import Audit, audit, centralised
+from tidings.correlate.audit import Audit, audit, compute_exact
 from tidings.correlate.partition.plan import TagPlan
-from tidings.correlate.partition.registry import merge
+from tidings.correlate.partition.registry import merge_partitions
 from tidings.correlate.partition.tagsets import TagSets
 from tidings.correlate.posts import TaggedPosts
-from tidings.correlate.settings import Settings
-from tidings.correlate.tag_routing_pipeline import Dissemination, MakePlan, in_this_process
-from tidings.correlate.tag_vocabulary import Vocabulary
-from tidings.correlate.time_slices import Stretch, stretches
-from tidings.correlate.tracker import Reports, tracked
-from tidings.correlate.watermark import Arrivals
+from tidings.correlate.settings import CorrelationSettings
+from tidings.correlate.tag_routing_pipeline import TagPlanner, TagRoutingPipeline, local_planner
+from tidings.correlate.tag_vocabulary import TagVocabulary
+from tidings.correlate.time_slices import TimeSlice, split_at_plans
+from tidings.correlate.tracker import Reports, choose_reports
+from tidings.correlate.watermark import Watermark
 from tidings.errors import InputError
 from tidings.schemas import CORRUPT_RECORD
 from tidings.spark import correlate_stages as stages
@@ -48,7 +48,7 @@ class TaggedInput:
     """All tagged posts in the order of time, the names of their tags, and the numbers of rows left out."""
 
     posts: TaggedPosts
-    vocabulary: Vocabulary
+    vocabulary: TagVocabulary
     rows: int
     unreadable: int
     untimed: int
@@ -57,61 +57,63 @@ class TaggedInput:
 
 
 @dataclass(frozen=True, slots=True)
-class CorrelationResult:
+class CorrelationRun:
     """The coefficients by tag id, the input, and the statistics of the routing."""
 
     reports: Reports
     tagged: TaggedInput
-    dissemination: Dissemination
-    settings: Settings
+    dissemination: TagRoutingPipeline
+    settings: CorrelationSettings
 
     def coefficients(self) -> Iterator[pa.RecordBatch]:
         """Yield the coefficients as they are written: timestamps, and tags by name."""
-        names = self.tagged.vocabulary.column()
+        names = self.tagged.vocabulary.to_arrow()
         for first in range(0, max(1, len(self.reports)), _BATCH_ROWS):
             rows = np.arange(first, min(first + _BATCH_ROWS, len(self.reports)))
-            yield wire.spelt(self.reports.take(rows), names, self.settings.slide_us, self.settings.panes)
+            yield wire.to_record_batch(self.reports.take(rows), names, self.settings.slide_us, self.settings.panes)
 
     def run_audit(self) -> Audit:
         """Compare with a centralised calculator."""
-        return audit(self.reports, centralised(self.tagged.posts, self.settings, self.settings.min_support))
+        return audit(self.reports, compute_exact(self.tagged.posts, self.settings, self.settings.min_support))
 
 
 def correlate(
     posts: DataFrame,
-    settings: Settings,
+    settings: CorrelationSettings,
     tracked_words: tuple[str, ...] = (),
     lateness_us: int | None = None,
     report: Callable[[str], None] = lambda phase: None,
-) -> CorrelationResult:
+) -> CorrelationRun:
     """Compute the correlations of the tags in `posts`. Calculators run while later posts are routed."""
     spark = posts.sparkSession
     report("reading tags")
     tagged = read_tagged_posts(posts, tracked_words, lateness_us)
     report("routing and calculating")
-    dissemination = Dissemination(settings, spark_plan_maker(spark, settings))
-    slices = stretches(dissemination.take(tagged.posts), settings.catch_up, _SLICE_NOTIFICATIONS)
+    dissemination = TagRoutingPipeline(settings, spark_plan_maker(spark, settings))
+    slices = split_at_plans(dissemination.route(tagged.posts), settings.catch_up, _SLICE_NOTIFICATIONS)
     executor = ThreadPoolExecutor(1)
     try:
         futures = [executor.submit(_calculate_slice, spark.sparkContext, stretch, settings) for stretch in slices]
-        reports = Reports.together([future.result() for future in futures])
+        reports = Reports.concat([future.result() for future in futures])
     finally:
         executor.shutdown(cancel_futures=True)  # after an error, no job continues in the background
-    return CorrelationResult(reports, tagged, dissemination, settings)
+    return CorrelationRun(reports, tagged, dissemination, settings)
 
 
-def _calculate_slice(context: SparkContext, stretch: Stretch, settings: Settings) -> Reports:
+def _calculate_slice(context: SparkContext, stretch: TimeSlice, settings: CorrelationSettings) -> Reports:
     """Run the Calculators of a time slice as Spark tasks, and the Tracker here.
 
     Each element of the RDD has its own calculators, so the result does not depend on how Spark partitions it.
     """
     tasks = min(settings.partitions, max(1, context.defaultParallelism))
     shares: list[list[stages.PackedNotification]] = [[] for _ in range(tasks)]
-    for notification in sorted(stretch.told, key=attrgetter("calculator")):  # stable: keeps the order per calculator
+    for notification in sorted(
+        stretch.notifications, key=attrgetter("calculator")
+    ):  # stable: keeps the order per calculator
         share = shares[notification.calculator * tasks // settings.partitions]
-        share.append((notification.calculator, notification.plan, wire.pack_told(notification)))
+        share.append((notification.calculator, notification.plan, wire.pack_notifications(notification)))
     reported = context.parallelize(shares, tasks).map(stages.calculate(settings, stretch.until)).collect()
-    return tracked(Reports.together([wire.unpack_reports(wire.buffer(packed)) for packed in reported]))
+    return choose_reports(Reports.concat([wire.unpack_reports(wire.buffer(packed)) for packed in reported]))
 
 
 def read_tagged_posts(posts: DataFrame, tracked_words: tuple[str, ...], lateness_us: int | None) -> TaggedInput:
@@ -122,12 +124,12 @@ def read_tagged_posts(posts: DataFrame, tracked_words: tuple[str, ...], lateness
         .toArrow()
         .sort_by("batch")
     )
-    vocabulary, arrivals, parts = Vocabulary(), Arrivals(lateness_us), []
+    vocabulary, arrivals, parts = TagVocabulary(), Watermark(lateness_us), []
     for names, packed in zip(parsed["names"], parsed["blob"], strict=True):
         parsed_posts = wire.unpack_posts(names.as_py(), packed.as_buffer())
-        parts.append(arrivals.on_time(vocabulary.numbered(parsed_posts)))
+        parts.append(arrivals.drop_late(vocabulary.renumber_posts(parsed_posts)))
     counts = {name: sum(parsed[name].to_pylist()) for name in ("rows", "unreadable", "untimed", "capped")}
-    whole = TaggedPosts.together(parts).in_order()
+    whole = TaggedPosts.concat(parts).sort_by_time()
     return TaggedInput(whole, vocabulary, **counts, late=arrivals.late)
 
 
@@ -167,23 +169,23 @@ def time_in_microseconds(posts: DataFrame) -> Column:
     return F.coalesce(from_number, from_text) if isinstance(kind, T.StringType) else from_number
 
 
-def spark_plan_maker(spark: SparkSession, settings: Settings) -> MakePlan:
+def spark_plan_maker(spark: SparkSession, settings: CorrelationSettings) -> TagPlanner:
     """Return a function that runs the P Partitioners as Spark tasks on parts of the sample, and the Merger here.
 
     A sample that takes less time than starting tasks is partitioned here, in the same P parts: same plan.
     """
 
-    make_in_process = in_this_process(settings)
+    make_in_process = local_planner(settings)
 
     def make(sample: TagSets, partitions: int) -> TagPlan:
         if len(sample) < _SPARK_MIN_TAGSETS:
             return make_in_process(sample, partitions)
-        shares = [wire.pack_sets(share).to_pybytes() for share in sample.shares(settings.partitioners)]
+        shares = [wire.pack_sets(share).to_pybytes() for share in sample.split_by_hash(settings.partitioners)]
         rows = pa.table([pa.array(range(len(shares)), pa.int32()), pa.array(shares, pa.binary())], schema=_SAMPLES)
         assigned = spark.createDataFrame(rows).repartitionById(settings.partitioners, "partitioner")
         stage = stages.partition_sample(partitions, settings.algorithm, settings.seed)
         pieces = assigned.mapInArrow(stage, stages.PIECES_SCHEMA).toArrow().sort_by("partitioner")["blob"]
-        return merge(
+        return merge_partitions(
             [wire.unpack_sets(piece.as_buffer()) for piece in pieces], partitions, settings.algorithm, settings.seed
         )
 

@@ -24,10 +24,10 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 
 from tidings.correlate import wire
-from tidings.correlate.settings import LiveSettings, Settings
-from tidings.correlate.state_pages import Page, Place
-from tidings.correlate.streaming_calculator import LiveCalculator
-from tidings.correlate.streaming_router import LiveDissemination, Told
+from tidings.correlate.settings import CorrelationSettings, StreamCorrelationSettings
+from tidings.correlate.state_pages import PageKey, StatePage
+from tidings.correlate.streaming_calculator import StreamingCalculator
+from tidings.correlate.streaming_router import PackedNotifications, StreamingTagRouter
 from tidings.spark import correlate_stages as stages
 from tidings.spark.correlate import select_parser_columns
 
@@ -49,7 +49,7 @@ _STATE_SETTINGS = {
 }
 
 
-def state_session(spark: SparkSession, settings: Settings) -> SparkSession:
+def state_session(spark: SparkSession, settings: CorrelationSettings) -> SparkSession:
     """Return a session with its own settings, so that those of matching do not change."""
     session = spark.newSession()
     for name, value in _STATE_SETTINGS.items():
@@ -59,7 +59,7 @@ def state_session(spark: SparkSession, settings: Settings) -> SparkSession:
     return session
 
 
-def stream_reports(posts: DataFrame, options: LiveSettings) -> DataFrame:
+def stream_reports(posts: DataFrame, options: StreamCorrelationSettings) -> DataFrame:
     """Return the packed reports of all windows that a batch closes, and one row with metrics."""
     parsed = select_parser_columns(posts).mapInArrow(stages.parse(options.tracked_words), stages.PARSED_SCHEMA)
     timed = parsed.withColumn("clock", F.unix_micros(F.current_timestamp())).withColumn("one", F.lit(0))
@@ -77,24 +77,24 @@ class SparkStatePages:
     def __init__(self, state: MapState) -> None:
         self._state = state
 
-    def read(self) -> Iterable[tuple[Place, Page]]:
-        return [(Place(*place), _decompress(*page)) for place, page in self._state.iterator()]
+    def read(self) -> Iterable[tuple[PageKey, StatePage]]:
+        return [(PageKey(*place), _decompress(*page)) for place, page in self._state.iterator()]
 
-    def put(self, place: Place, page: Page) -> None:
+    def put(self, place: PageKey, page: StatePage) -> None:
         self._state.updateValue(place, _compress(page))
 
-    def remove(self, place: Place) -> None:
+    def remove(self, place: PageKey) -> None:
         self._state.removeKey(place)
 
 
-def _compress(page: Page) -> tuple[int, bytes, int, bytes]:
+def _compress(page: StatePage) -> tuple[int, bytes, int, bytes]:
     """Compress a page: the state store delivers only about 10 MB/s."""
     names, packed = (_CODEC.compress(part, asbytes=True) for part in page)
     return len(page.names), names, len(page.blob), packed
 
 
-def _decompress(names_bytes: int, names: bytes, blob_bytes: int, packed: bytes) -> Page:
-    return Page(
+def _decompress(names_bytes: int, names: bytes, blob_bytes: int, packed: bytes) -> StatePage:
+    return StatePage(
         _CODEC.decompress(bytes(names), names_bytes, asbytes=True),
         _CODEC.decompress(bytes(packed), blob_bytes, asbytes=True),
     )
@@ -119,7 +119,7 @@ class _StatefulStage(StatefulProcessor):
 class TagRouterProcessor(_StatefulStage):
     """parsed posts → notifications per calculator, with the last slide of complete windows; and metrics."""
 
-    def __init__(self, settings: Settings, lateness_us: int) -> None:
+    def __init__(self, settings: CorrelationSettings, lateness_us: int) -> None:
         self._settings, self._lateness_us = settings, lateness_us
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -136,20 +136,22 @@ class TagRouterProcessor(_StatefulStage):
     ) -> Iterator[pd.DataFrame]:
         batch = pd.concat(list(rows)).sort_values("batch")
         pages = SparkStatePages(self._posts), SparkStatePages(self._owners)
-        live = LiveDissemination(self._settings, self._lateness_us, *pages, self.load_summary())
-        live.count(**{name: int(batch[name].sum()) for name in _COUNT_COLUMNS})
+        live = StreamingTagRouter(self._settings, self._lateness_us, *pages, self.load_summary())
+        live.add_counts(**{name: int(batch[name].sum()) for name in _COUNT_COLUMNS})
         packed_posts = zip(batch["names"], batch["blob"], strict=True)
         arrived = [wire.unpack_posts(bytes(names), wire.buffer(bytes(packed))) for names, packed in packed_posts]
         part = -1
-        for part, notification in enumerate(live.take(arrived, int(batch["clock"].max()))):
+        for part, notification in enumerate(live.route(arrived, int(batch["clock"].max()))):
             yield _notification_row(notification.calculator, part, notification.plan, live.until, notification.page)
         for number in live.active:
-            yield _notification_row(number, part + 1, -1, live.until, Page(b"", b""))
-        yield _notification_row(METRICS_ROW, part + 1, -1, live.until, Page(b"", json.dumps(live.figures()).encode()))
-        self.save_summary(live.kept())
+            yield _notification_row(number, part + 1, -1, live.until, StatePage(b"", b""))
+        yield _notification_row(
+            METRICS_ROW, part + 1, -1, live.until, StatePage(b"", json.dumps(live.metrics()).encode())
+        )
+        self.save_summary(live.dump_state())
 
 
-def _notification_row(calculator: int, part: int, plan: int, until: int, page: Page) -> pd.DataFrame:
+def _notification_row(calculator: int, part: int, plan: int, until: int, page: StatePage) -> pd.DataFrame:
     names = ("calculator", "part", "plan", "until", "names", "blob")
     return pd.DataFrame([(calculator, part, plan, until, *page)], columns=list(names))
 
@@ -157,7 +159,7 @@ def _notification_row(calculator: int, part: int, plan: int, until: int, page: P
 class CalculatorProcessor(_StatefulStage):
     """notifications of a calculator → its reports of complete windows."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: CorrelationSettings) -> None:
         self._settings = settings
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -174,13 +176,13 @@ class CalculatorProcessor(_StatefulStage):
         if number == METRICS_ROW:
             yield batch[["calculator", "names", "blob"]]
             return
-        live = LiveCalculator(self._settings, number, SparkStatePages(self._slides), self.load_summary())
+        live = StreamingCalculator(self._settings, number, SparkStatePages(self._slides), self.load_summary())
         notifications = [
-            Told(row.calculator, row.plan, Page(bytes(row.names), bytes(row.blob)))
+            PackedNotifications(row.calculator, row.plan, StatePage(bytes(row.names), bytes(row.blob)))
             for row in batch.itertuples()
             if row.plan >= 0
         ]
-        reports = live.take(notifications, int(batch["until"].max()))
-        self.save_summary(live.kept())
+        reports = live.process(notifications, int(batch["until"].max()))
+        self.save_summary(live.dump_state())
         if reports is not None:
             yield pd.DataFrame([(number, *reports)], columns=["calculator", "names", "blob"])

@@ -8,10 +8,10 @@ from functools import lru_cache
 import pyarrow as pa
 
 from tidings.correlate import wire
-from tidings.correlate.partition.registry import partition
-from tidings.correlate.reference_topology import calculated
-from tidings.correlate.settings import Settings
-from tidings.correlate.tag_parser import Parser
+from tidings.correlate.partition.registry import partition_share
+from tidings.correlate.reference_topology import run_calculators
+from tidings.correlate.settings import CorrelationSettings
+from tidings.correlate.tag_parser import TagParser
 from tidings.spark.arrow_blobs import ArrowBatches, Stage, blob_batch, first_batch_number, iter_blobs
 
 PARSED_SCHEMA = (
@@ -41,9 +41,9 @@ def parse(tracked_words: tuple[str, ...]) -> Stage:
 
 
 @lru_cache(maxsize=1)
-def _get_parser(tracked_words: tuple[str, ...]) -> Parser:
+def _get_parser(tracked_words: tuple[str, ...]) -> TagParser:
     """Return the parser of this worker. It is reused by all tasks, with its cache of spellings."""
-    return Parser(tracked_words)
+    return TagParser(tracked_words)
 
 
 def partition_sample(partitions: int, algorithm: str, seed: int) -> Stage:
@@ -51,18 +51,18 @@ def partition_sample(partitions: int, algorithm: str, seed: int) -> Stage:
 
     def stage(batches: ArrowBatches) -> ArrowBatches:
         for partitioner, sample in iter_blobs(batches):
-            pieces = partition(wire.unpack_sets(sample), partitions, algorithm, seed)
+            pieces = partition_share(wire.unpack_sets(sample), partitions, algorithm, seed)
             yield blob_batch([wire.pack_sets(pieces)], partitioner=pa.array([partitioner], pa.int32()))
 
     return stage
 
 
-def calculate(settings: Settings, until: int | None) -> Callable[[list[PackedNotification]], bytes]:
+def calculate(settings: CorrelationSettings, until: int | None) -> Callable[[list[PackedNotification]], bytes]:
     """notifications of some calculators, in order → their reports of windows that end by slide `until`."""
 
     def stage(share: list[PackedNotification]) -> bytes:
-        notifications = (wire.unpack_told(calculator, plan, packed) for calculator, plan, packed in share)
-        packed: bytes = wire.pack_reports(calculated(notifications, settings, until)).to_pybytes()
+        notifications = (wire.unpack_notifications(calculator, plan, packed) for calculator, plan, packed in share)
+        packed: bytes = wire.pack_reports(run_calculators(notifications, settings, until)).to_pybytes()
         return packed
 
     return stage

@@ -22,7 +22,7 @@ _HOME = re.compile(r"^\s*java\.home = (.+?)\s*$", re.MULTILINE)
 
 
 def find_java_home(system_jvms: Path | None = None) -> str | None:
-    """Return the home of the Java for Spark, or None if there is none of version 17 or later."""
+    """Return the home of the Java for Spark, or None if no Java has version 17 or later."""
     for home in _candidate_homes(system_jvms or SYSTEM_JVMS):
         if (java_version(home / "bin" / "java") or 0) >= MINIMUM_VERSION:
             return str(home)

@@ -11,6 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
 from tidings.index.reader import Index
+from tidings.ingest.validation import reject_reason_sql
 from tidings.matching import dedup
 from tidings.routing import wire
 from tidings.spark import post_columns, stages
@@ -53,7 +54,7 @@ def _match_lists(
     time_zone = posts.sparkSession.conf.get("spark.sql.session.timeZone")
     arrow_type = to_arrow_type(post_type, timezone=time_zone)
     routed_schema = wire.routed_schema(
-        arrow_type, index.manifest.terms, with_positions=index.manifest.regions, with_places=index.manifest.shared
+        arrow_type, index.manifest.terms, with_positions=index.manifest.regions, with_rows=index.manifest.shared
     )
     routed = columns.mapInArrow(stages.route(ref, routed_schema, routing), stages.ROUTED_SCHEMA)
     by_matcher = routed.repartitionById(index.manifest.plan.matchers, "matcher")
@@ -88,7 +89,7 @@ def matched_posts(
         stage, extra = stages.match_to_files(ref, os.path.abspath(folder)), [StructField(SPILLED_ROWS, LongType())]
     rows = posts.mapInArrow(with_metrics(stage, ref, report), StructType([*fields, *extra]))
     is_rejected = "size(subscriptions) = 0"  # the stage emits posts without a match only if they are rejected
-    reason = f"CASE WHEN {is_rejected} THEN {post_columns.reject_reason_sql(posts.columns)} END"
+    reason = f"CASE WHEN {is_rejected} THEN {reject_reason_sql(posts.columns)} END"
     columns = post_columns.with_reason_sql(posts.columns, reason)
     return rows.selectExpr(*columns, "subscriptions", *(field.name for field in extra))
 
@@ -102,7 +103,7 @@ def _matched_posts_partitioned(
     by_row = lists.groupBy(F.col("post_id").alias(_ROW)).agg(
         F.array_distinct(F.flatten(F.collect_list("subscriptions"))).alias("subscriptions")
     )
-    reason = post_columns.reject_reason_sql(posts.columns)
+    reason = reject_reason_sql(posts.columns)
     checked = numbered.selectExpr(*post_columns.with_reason_sql(posts.columns, reason), _ROW)
     matched = checked.where("reason IS NULL").join(by_row, _ROW)
     no_subscriptions = F.array().cast(_subscriptions_field(index).dataType)

@@ -11,8 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidings.config import MAX_TEXT_BYTES
 from tidings.errors import InputError
+from tidings.ingest.validation import reject_reason_sql
 from tidings.schemas import CORRUPT_RECORD, POST_FIELDS
 
 _ID_SOURCE_FIELDS = ("text", "title", "author", "time", "link", "lat", "lon")
@@ -128,17 +128,3 @@ def _coordinate(name: str, kind: T.DataType) -> Column:
         return F.when(~missing, value)
     is_empty = F.trim(F.col(name).cast("string")) == ""
     return F.when(missing | is_empty, None).otherwise(F.coalesce(value, F.lit(float("inf"))))
-
-
-def reject_reason_sql(names: Sequence[str]) -> str:
-    """Return a SQL expression: the first reason to reject a row, or null. Columns must have been converted."""
-    cases = {f"{CORRUPT_RECORD} IS NOT NULL": "the line cannot be read"} if CORRUPT_RECORD in names else {}
-    cases["text IS NULL"] = "no text"
-    cases[f"octet_length(text) > {MAX_TEXT_BYTES}"] = f"text longer than {MAX_TEXT_BYTES:,} bytes"
-    cases["NOT is_valid_utf8(text)"] = "text is not valid UTF-8"
-    cases["id IS NULL"] = "no id"
-    for name, limit in (("lat", 90), ("lon", 180)) if "lat" in names else ():
-        cases[f"{name} = double('infinity')"] = f"{name} is not a number"
-        cases[f"abs({name}) > {limit}"] = f"{name} is not between -{limit} and {limit}"
-    whens = (f"WHEN {when} THEN '{then}'" for when, then in cases.items())
-    return f"CASE {' '.join(whens)} END"

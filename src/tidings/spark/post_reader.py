@@ -116,9 +116,9 @@ def _check_required_field(posts: PostFiles, good_rows: int) -> None:
     """Raise InputError if no post has one of the required fields, not even with an empty value."""
     names = {name for file in posts.files for name in _fields(file)} if good_rows else {"text"}
     if not set(posts.any_of_columns) & names:
-        shown = ", ".join(sorted(map(repr, names))[:20]) or "none"
-        wanted = " or ".join(f"`{name}`" for name in posts.any_of_columns)
-        raise InputError(f"Posts need a field {wanted}; the fields found are: {shown}.")
+        existing = ", ".join(sorted(map(repr, names))[:20]) or "none"
+        required = " or ".join(f"`{name}`" for name in posts.any_of_columns)
+        raise InputError(f"Posts: the field {required} is missing. The fields are: {existing}.")
 
 
 def _fields(file: Path) -> set[str]:

@@ -138,7 +138,7 @@ def match_shard(ref: IndexRef, routed_schema: pa.Schema) -> Stage:
         index = open_index(ref)
         for matcher, _, _, blob in iter_blobs(batches):
             posts = unpack(blob, routed_schema)
-            for hits in index.match(matcher, posts.received, posts.positions):
+            for hits in index.match(matcher, posts.analyzed, posts.positions):
                 yield from _list_matches(hits.ids, posts.ids, hits.hits.counts)
 
     return stage
@@ -152,8 +152,8 @@ def match_shard_for_dedup(ref: IndexRef, routed_schema: pa.Schema, hits_schema: 
         for matcher, number, sent, blob in iter_blobs(batches):
             posts = unpack(blob, routed_schema)
             tables = []
-            for hits in index.match(matcher, posts.received, posts.positions):
-                columns = [posts.posts.take(hits.posts), posts.ids.take(hits.posts), hits.ids, hits.shared]
+            for hits in index.match(matcher, posts.analyzed, posts.positions):
+                columns = [posts.posts.take(hits.posts), posts.ids.take(hits.posts), hits.ids, hits.is_shared]
                 tables.append(pa.record_batch(columns, schema=hits_schema))
             table = pa.Table.from_batches(tables, hits_schema).combine_chunks()
             batch = table.to_batches()[0] if len(table) else pa.RecordBatch.from_pylist([], hits_schema)

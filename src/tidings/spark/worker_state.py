@@ -75,9 +75,9 @@ class SegmentHits:
         return self.view.segment.ids.take(pa.array(self.hits.subscriptions))
 
     @property
-    def shared(self) -> pa.Array:
+    def is_shared(self) -> pa.Array:
         """Whether other matchers may report the same hit, per hit."""
-        return pa.array(self.view.shared[self.hits.subscriptions].astype(bool))
+        return pa.array(self.view.is_shared[self.hits.subscriptions].astype(bool))
 
 
 class LoadedIndex:
@@ -91,7 +91,7 @@ class LoadedIndex:
 
     @cached_property
     def analyzer(self) -> Analyzer:
-        return self.index.receiver(self._token_cache.remembered)
+        return self.index.analyzer(self._token_cache.cache)
 
     @cached_property
     def router(self) -> Router | SpatialRouter:
@@ -123,7 +123,7 @@ class LoadedIndex:
         if shard not in self._matchers:
             terms = self.index.manifest.terms
             self._matchers[shard] = [
-                (view, SegmentMatcher(view.segment, terms, view.removed)) for view in self.index.shard(shard)
+                (view, SegmentMatcher(view.segment, terms, view.removed)) for view in self.index.open_shard(shard)
             ]
         return self._matchers[shard]
 
