@@ -110,7 +110,7 @@ def test_every_algorithm_writes_the_same_coefficients(ran):
 
 def test_rows_that_cannot_be_used_are_listed_and_stop_nothing(ran):
     summary = ran["jsonl"].summary
-    assert summary["reasons"] == {"no time that can be read": 1, "the line cannot be read": 1}
+    assert summary["reasons"] == {"the time is missing or cannot be read": 1, "the line cannot be read": 1}
     found = [json.loads(line) for line in (ran["folder"] / "odd_out.jsonl").read_text().splitlines()]
     assert {tuple(sorted(row["tags"])): row["support"] for row in found} == {
         ("flood", "storm"): 2,
@@ -148,7 +148,7 @@ def test_related_tags_come_by_their_coefficient(ran):
 
 def test_what_exists_is_not_overwritten_and_a_time_is_asked_for(ran):
     assert ran["again"].code == 2
-    assert "exists already" in ran["again"].err
+    assert "already exists" in ran["again"].err
     assert ran["no time"].code == 2
     assert "column `time`" in ran["no time"].err
 

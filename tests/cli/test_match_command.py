@@ -18,7 +18,7 @@ import pytest
 from tests.cli.runs import TIDINGS, environment, several, tidings
 
 from tidings.demo.generate import DEMO_QUERIES, generate_posts
-from tidings.matching.brute_force import scan
+from tidings.matching.brute_force import match_all
 from tidings.query.parse import parse
 
 QUERIES = list(DEMO_QUERIES.values())
@@ -113,7 +113,7 @@ def results(folder):
 def expected():
     places = zip(*(POSTS[name].to_pylist() for name in ("text", "lat", "lon")), strict=True)
     ids = POSTS["id"].to_pylist()
-    return sorted((subscription + 1, ids[post]) for subscription, post in scan(places, [parse(q) for q in QUERIES]))
+    return sorted((subscription + 1, ids[post]) for subscription, post in match_all(places, [parse(q) for q in QUERIES]))
 
 
 def read_csv(file: Path) -> list[tuple[str, str]]:
@@ -171,7 +171,7 @@ def test_what_is_rejected_is_counted_by_reason_and_listed(folder, results):
     summary = results["odd"].summary
     reasons = summary["reasons"]
     assert summary["posts"] == 9
-    assert reasons["posts"] == {"lat is not between -90 and 90": 1, "no text": 1, "the line cannot be read": 1}
+    assert reasons["posts"] == {"lat is not between -90 and 90": 1, "the text is missing": 1, "the line cannot be read": 1}
     assert summary["rejected_posts"] == 3
     assert summary["rejected_subscriptions"] == sum(reasons["subscriptions"].values()) == 2
     assert summary["rejected_file"] == "odd-matches.csv.rejected.jsonl"
@@ -192,7 +192,7 @@ def test_csv_is_read_by_its_standard_and_bad_rows_are_set_aside(folder, results)
 
 def test_binary_enormous_and_invalid_texts_are_told_apart(folder, results):
     summary = results["binary"].summary
-    assert summary["reasons"]["posts"] == {"text is not valid UTF-8": 1, "text longer than 1,048,576 bytes": 1}
+    assert summary["reasons"]["posts"] == {"the text is not valid UTF-8": 1, "the text is longer than 1,048,576 bytes": 1}
     assert pq.read_table(folder / "binary")["post_id"].to_pylist() == [1]
 
 
@@ -205,16 +205,16 @@ def test_no_posts_are_no_matches(folder, results):
     ("name", "sentence"),
     [
         ("junk", "junk.jsonl: none of the 2 lines is a JSON object."),
-        ("no text", "Posts need a field `text`; the fields found are: 'body', 'id'."),
-        ("cut", "cut.jsonl.gz: this file is damaged and cannot be read"),
-        ("damaged", "damaged.parquet: this file is damaged and cannot be read"),
+        ("no text", "Posts: the field `text` is missing. The fields are: 'body', 'id'."),
+        ("cut", "cut.jsonl.gz: the file is damaged"),
+        ("damaged", "damaged.parquet: the file is damaged"),
     ],
 )
 def test_files_that_cannot_be_used_are_named(folder, results, name, sentence):
     result = results[name]
     assert (result.code, result.out) == (2, "")
     assert sentence in result.err
-    assert "damaged and" not in sentence or "; put a whole one in its place, or leave it out." in result.err
+    assert "is damaged" not in sentence or ". Replace it, or leave it out." in result.err
     assert not list(folder.glob(f"{name}.csv*"))
 
 
@@ -229,7 +229,7 @@ def test_people_get_progress_and_a_summary(folder):
     assert told[0] == "tidings: starting Spark"
     assert "tidings: matching" in told
     assert all(line.startswith("tidings: ") for line in told), "Spark keeps quiet"
-    for line in ("9, of which 3 rejected", "1 × no text", "1 repeat an id", "posts/s", "shown.csv.rejected.jsonl"):
+    for line in ("9, of which 3 rejected", "1 × the text is missing", "1 repeat an id", "posts/s", "shown.csv.rejected.jsonl"):
         assert line in result.out
     assert "replicated: " in result.out
 
@@ -246,7 +246,7 @@ def test_a_full_disk_is_one_sentence_and_nothing_is_left(folder):
     arguments = ("match", "many.parquet", "-s", "subs.txt", "-o", "disk/out.jsonl", "--json")
     result = tidings(*arguments, folder=folder, command=command)
     assert (result.code, result.out) == (1, "")
-    assert result.err.startswith("tidings: disk/out.jsonl: there is no space left to write it")
+    assert result.err.startswith("tidings: disk/out.jsonl: no space left on the device")
     assert result.err.count("\n") == 1
 
 

@@ -46,7 +46,7 @@ def said(capsys):
 
 def stored(where="tidings-state"):
     with open_store(where) as store:
-        return [(one.id, one.owner, one.query, one.region) for one in store.QQ_subscriptions_QQ()]
+        return [(one.id, one.owner, one.query, one.region) for one in store.subscriptions.all()]
 
 
 def test_the_id_alone_is_printed_and_the_state_is_made(said):
@@ -85,7 +85,7 @@ def test_a_refused_query_is_pointed_at_and_nothing_is_made(said, tmp_path):
         (["storm", "--region", "1,2,3,91"], "South and north lie between -90 and 90"),
         (["storm", "--region", "5,2,3,4"], "West lies east of east"),
         (["storm", "--file", "subs.txt"], "either a QUERY (and --region) or --file"),
-        (["--file", "nowhere.txt"], "nowhere.txt: there is no such file."),
+        (["--file", "nowhere.txt"], "nowhere.txt: no such file."),
         (["--jsn"], "There is no option --jsn"),
         (["storm", "--onwer", "ann"], "--onwer"),
         (["storm\udcff"], "QUERY is not valid UTF-8"),

@@ -1,4 +1,4 @@
-"""Which files a path means, and which are refused before Spark starts."""
+"""Files of posts are found by path and checked before Spark starts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidings.errors import InputError
-from tidings.ingest.post_files import find_posts
+from tidings.ingest.post_files import find_post_files
 
 
 @pytest.fixture
@@ -18,64 +18,64 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def names(found) -> list[str]:
-    return [str(file) for file in found.files]
+def names(posts) -> list[str]:
+    return [str(file) for file in posts.files]
 
 
-def test_a_directory_means_all_files_below_but_hidden_and_unfinished_ones(folder):
+def test_a_directory_yields_all_files_below_except_hidden_and_unfinished_ones(folder):
     for name in ("d/lang=en/a.jsonl", "d/b.JSONL.gz", "d/_SUCCESS", "d/.a.crc", "d/_tmp/c.jsonl", "d/.x/d.csv"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("")
-    found = find_posts("d")
+    found = find_post_files("d")
     assert (found.format, names(found), str(found.base)) == ("json", ["d/b.JSONL.gz", "d/lang=en/a.jsonl"], "d")
 
 
-def test_a_name_that_exists_is_no_pattern(folder):
+def test_an_existing_name_is_not_a_pattern(folder):
     for name in ("a[1].csv", "a1.csv"):
         (folder / name).write_text("text\n")
-    assert names(find_posts("a[1].csv")) == ["a[1].csv"]
-    assert names(find_posts("a?.csv")) == ["a1.csv"]
-    assert len(find_posts("*.csv").files) == 2
+    assert names(find_post_files("a[1].csv")) == ["a[1].csv"]
+    assert names(find_post_files("a?.csv")) == ["a1.csv"]
+    assert len(find_post_files("*.csv").files) == 2
 
 
 def test_headers_are_read_through_bom_gzip_and_quotes(folder):
     with gzip.open(folder / "a.csv.gz", "wb") as out:
         out.write('\ufeffid,"text","a\nb"\r\n'.encode())
-    assert find_posts("a.csv.gz").headers == (("id", "text", "a\nb"),)
+    assert find_post_files("a.csv.gz").headers == (("id", "text", "a\nb"),)
 
 
-def test_empty_csv_files_are_passed_over_when_others_are_full(folder):
+def test_empty_csv_files_are_ignored_if_others_have_rows(folder):
     (folder / "d").mkdir()
     (folder / "d" / "a.csv").write_text("")
     (folder / "d" / "b.csv").write_text("text\nx\n")
-    assert names(find_posts("d")) == ["d/b.csv"]
+    assert names(find_post_files("d")) == ["d/b.csv"]
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "sentence"),
+    ("name", "content", "message"),
     [
-        ("_a.jsonl", b"", "unfinished"),
+        ("_a.jsonl", b"", "starts with"),
         ("a:b.jsonl", b"", "colon"),
-        ("a.tsv", b"", "does not tell its format"),
-        ("a.gz", b"", "does not tell its format"),
+        ("a.tsv", b"", "unknown format"),
+        ("a.gz", b"", "unknown format"),
         ("a.csv", b"", "needs a header"),
-        ("a.csv", b"text,text\n", "`text` is there twice"),
+        ("a.csv", b"text,text\n", "`text` occurs twice"),
         ("a.csv.gz", b"text\n", "cannot be read as CSV"),
         ("a.parquet", b"PAR1 and no more", "cannot be read as Parquet"),
     ],
 )
-def test_what_spark_would_misread_is_refused_by_name(folder, name, content, sentence):
+def test_a_file_that_spark_would_misread_is_rejected_by_name(folder, name, content, message):
     (folder / name).write_bytes(content)
-    with pytest.raises(InputError, match=sentence) as error:
-        find_posts(name)
+    with pytest.raises(InputError, match=message) as error:
+        find_post_files(name)
     assert str(error.value).startswith(f"{name}: ")
 
 
-def test_parquet_files_must_agree_on_the_types_that_count(folder):
+def test_parquet_files_must_agree_on_the_types_of_post_fields(folder):
     (folder / "d").mkdir()
     pq.write_table(pa.table({"id": [1], "text": ["a"], "more": [1]}), folder / "d" / "a.parquet")
     pq.write_table(pa.table({"text": pa.array(["b"], pa.large_string()), "more": ["x"]}), folder / "d" / "b.parquet")
-    assert len(find_posts("d").files) == 2
+    assert len(find_post_files("d").files) == 2
     pq.write_table(pa.table({"id": ["x"], "text": ["a"]}), folder / "d" / "c.parquet")
-    with pytest.raises(InputError, match=r"`id` holds int64 in d/a\.parquet and string in d/c\.parquet"):
-        find_posts("d")
+    with pytest.raises(InputError, match=r"`id` has different types: int64 in d/a\.parquet and string in d/c\.parquet"):
+        find_post_files("d")

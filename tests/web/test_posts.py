@@ -75,13 +75,13 @@ def test_what_a_full_disk_has_no_room_for_is_refused_and_not_counted(ann, servic
     def full(inbox, name, posts):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tidings.web.posts.put", full)
+    monkeypatch.setattr("tidings.web.posts.write_posts", full)
     assert ann.post("/api/posts", json=[{"text": "a"}, {"text": "b"}]).status_code == 503
     assert ann.get("/api/me").json()["posts_today"]["used"] == 0
 
 
 def test_a_day_has_its_quota(ann, service):
-    service.writing.accounts.set_quotas("ann", Quotas(posts_a_day=3))
+    service.write_store.accounts.set_quotas("ann", Quotas(posts_per_day=3))
     assert ann.post("/api/posts", json=[{"text": "a"}] * 2).status_code == 202
     told = ann.post("/api/posts", json=[{"text": "a"}] * 2)
     assert told.status_code == 429

@@ -17,11 +17,12 @@ from tidings.batch.match_files import batch_session, translated_errors
 from tidings.batch.staging import Output
 from tidings.batch.write import write_parts
 from tidings.correlate.audit import Audit
-from tidings.correlate.settings import Settings
-from tidings.correlate.tag_routing_pipeline import Dissemination
+from tidings.correlate.settings import CorrelationSettings
+from tidings.correlate.tag_routing_pipeline import TagRoutingPipeline
 from tidings.ingest.post_files import PostFiles
+from tidings.ingest.validation import UNREADABLE_LINE, UNREADABLE_TIME
 from tidings.schemas import CORRUPT_RECORD
-from tidings.spark.correlate import CorrelationResult, TaggedInput, correlate, time_in_microseconds
+from tidings.spark.correlate import CorrelationRun, TaggedInput, correlate, time_in_microseconds
 from tidings.spark.post_reader import read_posts
 from tidings.spark.progress import ProgressCallback, task_progress
 
@@ -34,7 +35,7 @@ class CorrelateOptions:
 
     posts: PostFiles
     output: Output
-    settings: Settings
+    settings: CorrelationSettings
     tracked_words: tuple[str, ...] = ()
     lateness_us: int | None = None
     audit: bool = False
@@ -45,9 +46,9 @@ class CorrelateOptions:
 class CorrelateResult:
     """The result; `seconds` is the time from the files of posts to the files of coefficients."""
 
-    settings: Settings
+    settings: CorrelationSettings
     tagged: TaggedInput
-    dissemination: Dissemination
+    dissemination: TagRoutingPipeline
     coefficients: int
     seconds: float
     audit: Audit | None
@@ -90,7 +91,7 @@ def correlate_files(options: CorrelateOptions, progress: ProgressCallback) -> Co
     )
 
 
-def write_coefficients(spark: SparkSession, correlation: CorrelationResult, folder: Path, kind: str) -> None:
+def write_coefficients(spark: SparkSession, correlation: CorrelationRun, folder: Path, kind: str) -> None:
     """Write the coefficients to a new folder: Parquet from Arrow directly, other formats through Spark."""
     if kind == "parquet":
         folder.mkdir()
@@ -109,9 +110,9 @@ def _write_rejected(posts: DataFrame, file: Path) -> None:
     """Append rows without a valid time and unreadable rows, one JSON object per line."""
     shown = [F.col(name).cast("string") for name in (CORRUPT_RECORD, "text") if name in posts.columns]
     name = F.col("id").cast("string") if "id" in posts.columns else F.lit(None)
-    reason = F.lit("no time that can be read")
+    reason = F.lit(UNREADABLE_TIME)
     if CORRUPT_RECORD in posts.columns:
-        reason = F.when(F.col(CORRUPT_RECORD).isNotNull(), F.lit("the line cannot be read")).otherwise(reason)
+        reason = F.when(F.col(CORRUPT_RECORD).isNotNull(), F.lit(UNREADABLE_LINE)).otherwise(reason)
     rows = posts.where(time_in_microseconds(posts).isNull()).select(
         name.alias("id"), reason.alias("reason"), F.substring(F.coalesce(*shown, F.lit("")), 1, 200).alias("text")
     )

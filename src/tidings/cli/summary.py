@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tidings.schemas import RejectedSubscription
 
 _DETAIL = re.compile(r"\s*\([^()]*\)\.?$")
-_ID = re.compile(r"^the id .* was used before;", re.DOTALL)
+_ID = re.compile(r"^the id .* belongs to", re.DOTALL)
 _SHOWN_REASONS = 8
 
 
@@ -69,7 +69,7 @@ def match_table(outcome: MatchResult) -> Table:
 
 def count_reasons(rejected: Iterable[RejectedSubscription]) -> dict[str, int]:
     """Return how often each reason occurs, most frequent first, without the details of single rows."""
-    counts = Counter(_ID.sub("its id was used before;", _DETAIL.sub("", row.reason)) for row in rejected)
+    counts = Counter(_ID.sub("the id belongs to", _DETAIL.sub("", row.reason)) for row in rejected)
     return dict(counts.most_common())
 
 

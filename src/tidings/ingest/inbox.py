@@ -1,6 +1,6 @@
-"""The directory in which posts wait for the stream: each file whole, durable, and there once.
+"""The inbox: a directory of posts that `tidings run` reads like any growing directory.
 
-`tidings run` reads it as any growing directory. Whoever has acknowledged posts has put them here before.
+Every file is complete and durable before it appears, so a sender may acknowledge posts once they are here.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any
 from tidings.atomic_io import write_durably
 
 
-def put(inbox: Path, name: str, posts: Iterable[Mapping[str, Any]]) -> Path:
-    """Put posts there under a name, durably; the same name again changes nothing the stream would read twice.
+def write_posts(inbox: Path, name: str, posts: Iterable[Mapping[str, Any]]) -> Path:
+    """Write posts durably under a name; return the file.
 
-    Spark's file source remembers the names it has read, so a sender that names a file after what is in it (the number
-    of its outbox row, say) may put it again after a crash.
+    Spark's file source does not read a name twice. So a sender that derives the name from the content (the number of an
+    outbox row, for example) may write it again after a crash.
     """
-    return put_lines(inbox, name, (json.dumps(post, ensure_ascii=False) + "\n" for post in posts))
+    return write_lines(inbox, name, (json.dumps(post, ensure_ascii=False) + "\n" for post in posts))
 
 
-def put_lines(inbox: Path, name: str, lines: Iterable[str]) -> Path:
-    """As `put`, of posts that are written already."""
+def write_lines(inbox: Path, name: str, lines: Iterable[str]) -> Path:
+    """Write posts that are JSON lines already, like `write_posts`."""
     inbox.mkdir(parents=True, exist_ok=True)
     file = inbox / f"{name}.jsonl"
     write_durably(file, lines)

@@ -1,9 +1,14 @@
-"""Which posts of a batch can be matched at all. The others match nothing; `spark.posts.rejected` tells why.
+"""Rules for posts and subscriptions: the limits, and one text per reason to reject a row.
 
-Invalid UTF-8 is not looked for here: the tokeniser meets it anyway and gives such a row no terms.
+Posts are checked in three forms, because each place has the data in another one: `post_reject_reason` for one post (the
+web API; it defines the rules), `invalid_rows` for Arrow batches (the workers) and `reject_reason_sql` for Spark.
+`tests/ingest/test_validation.py` compares the three.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,17 +16,103 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidings.config import MAX_TEXT_BYTES
-from tidings.schemas import CORRUPT
+from tidings.schemas import CORRUPT_RECORD
+
+MAX_ID_BYTES = 1_024  # of a stored post; PostgreSQL can index up to 2,700
+COORDINATE_LIMITS = {"lat": 90, "lon": 180}  # degrees
+
+UNREADABLE_LINE = "the line cannot be read"
+UNREADABLE_TIME = "the time is missing or cannot be read"
 
 
-def unfit(batch: pa.RecordBatch, positions: NDArray[np.float64]) -> NDArray[np.intp]:
-    """The places of posts with no id, no text, too much text, a position that is not on the globe; and of no posts."""
-    bad = np.abs(positions[:, 0]) > 180
-    bad |= np.abs(positions[:, 1]) > 90
-    text = batch.column("text")
-    bad |= pc.fill_null(pc.greater(pc.binary_length(text), MAX_TEXT_BYTES), True).to_numpy(zero_copy_only=False)
+def missing(field: str) -> str:
+    return f"the {field} is missing"
+
+
+def too_long(field: str, max_bytes: int) -> str:
+    return f"the {field} is longer than {max_bytes:,} bytes"
+
+
+def not_utf8(field: str) -> str:
+    return f"the {field} is not valid UTF-8"
+
+
+def not_a_number(field: str) -> str:
+    return f"{field} is not a number"
+
+
+def out_of_range(field: str) -> str:
+    return f"{field} is not between -{COORDINATE_LIMITS[field]} and {COORDINATE_LIMITS[field]}"
+
+
+def post_reject_reason(post: Mapping[str, Any]) -> str | None:
+    """Return the first reason to reject a post, or None. Its text is str or bytes, its coordinates are numbers."""
+    if post.get(CORRUPT_RECORD) is not None:
+        return UNREADABLE_LINE
+    text = post.get("text")
+    if text is None:
+        return missing("text")
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    if len(data) > MAX_TEXT_BYTES:
+        return too_long("text", MAX_TEXT_BYTES)
+    if not _is_utf8(data):
+        return not_utf8("text")
+    if post.get("id") is None:
+        return missing("id")
+    return next(filter(None, (_coordinate_reject_reason(name, post.get(name)) for name in COORDINATE_LIMITS)), None)
+
+
+def stored_id_reject_reason(post_id: str | None) -> str | None:
+    """Return the reason why the store cannot keep a post with this id, or None."""
+    if post_id is None:
+        return missing("id")
+    return too_long("id", MAX_ID_BYTES) if len(post_id.encode("utf-8", "surrogatepass")) > MAX_ID_BYTES else None
+
+
+def invalid_rows(batch: pa.RecordBatch, positions: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the rows of a batch that are rejected, except those that are not valid UTF-8.
+
+    `positions` has longitude and latitude; an infinite coordinate was not a number. The analyzer rejects invalid UTF-8.
+    """
+    is_invalid = np.abs(positions[:, 0]) > COORDINATE_LIMITS["lon"]
+    is_invalid |= np.abs(positions[:, 1]) > COORDINATE_LIMITS["lat"]
+    text_bytes = pc.binary_length(batch.column("text"))
+    is_invalid |= pc.fill_null(pc.greater(text_bytes, MAX_TEXT_BYTES), True).to_numpy(zero_copy_only=False)
     if batch.column("id").null_count:
-        bad |= pc.is_null(batch.column("id")).to_numpy(zero_copy_only=False)
-    if CORRUPT in batch.schema.names:
-        bad |= batch.column(CORRUPT).is_valid().to_numpy(zero_copy_only=False)
-    return np.flatnonzero(bad)
+        is_invalid |= pc.is_null(batch.column("id")).to_numpy(zero_copy_only=False)
+    if CORRUPT_RECORD in batch.schema.names:
+        is_invalid |= batch.column(CORRUPT_RECORD).is_valid().to_numpy(zero_copy_only=False)
+    return np.flatnonzero(is_invalid)
+
+
+def reject_reason_sql(columns: Collection[str]) -> str:
+    """Return a Spark SQL expression for the first reason to reject a row, or null.
+
+    Coordinates must be doubles: null if missing, infinite if not a number.
+    """
+    cases = {f"{CORRUPT_RECORD} IS NOT NULL": UNREADABLE_LINE} if CORRUPT_RECORD in columns else {}
+    cases["text IS NULL"] = missing("text")
+    cases[f"octet_length(text) > {MAX_TEXT_BYTES}"] = too_long("text", MAX_TEXT_BYTES)
+    cases["NOT is_valid_utf8(text)"] = not_utf8("text")
+    cases["id IS NULL"] = missing("id")
+    for name, limit in COORDINATE_LIMITS.items() if "lat" in columns else ():
+        cases[f"{name} = double('infinity')"] = not_a_number(name)
+        cases[f"abs({name}) > {limit}"] = out_of_range(name)
+    whens = (f"WHEN {condition} THEN '{reason}'" for condition, reason in cases.items())
+    return f"CASE {' '.join(whens)} END"
+
+
+def _coordinate_reject_reason(name: str, value: float | None) -> str | None:
+    if value is None or np.isnan(value):
+        return None
+    if value == np.inf:
+        return not_a_number(name)
+    return out_of_range(name) if abs(value) > COORDINATE_LIMITS[name] else None
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -13,7 +13,6 @@ from tidings.text.sanitize import clean_text
 from tidings.text.sanitize_columns import clean_links, clean_texts
 
 TEXT_ID, INTEGER_ID = 0, 1
-MAX_ID_BYTES = 1_024  # PostgreSQL can index up to 2,700
 MAX_EXCERPT_CHARACTERS = 200
 MAX_REJECTED_PER_BATCH = 1_000
 _TEXTS = ("text", "author", "lang", "title")

@@ -1,4 +1,4 @@
-"""What the API takes and gives, as its description tells it."""
+"""Request and response models of the API. Their texts appear in its OpenAPI description."""
 
 from __future__ import annotations
 
@@ -9,43 +9,44 @@ from fastapi import Path, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from tidings.store.accounts import Account
-from tidings.store.rows import StoredMatch
+from tidings.store.rows import MAX_INT64, StoredMatch
 from tidings.text.sanitize import clean_text
 
-_LARGEST = (1 << 63) - 1
-Identity = Annotated[int, Path(ge=1, le=_LARGEST, description="The number of the thing.")]
-Above = Annotated[int, Query(ge=0, le=_LARGEST, description="Only those after this number.")]
-Limit = Annotated[int, Query(ge=1, le=1_000, description="At most so many.")]
-Sides = tuple[float, float, float, float]
-Region = Annotated[Sides | None, Field(description="Only posts from there: west, south, east, north in degrees.")]
-ShownRegion = Annotated[
-    Sides | dict[str, Any] | None,
-    Field(description="Only posts from there: west, south, east, north in degrees, or GeoJSON of polygons."),
+SubscriptionId = Annotated[int, Path(ge=1, le=MAX_INT64, description="The id of the subscription.")]
+After = Annotated[int, Query(ge=0, le=MAX_INT64, description="Return only items after this id or cursor.")]
+Limit = Annotated[int, Query(ge=1, le=1_000, description="Maximum number of items.")]
+Box = tuple[float, float, float, float]
+BoxIn = Annotated[Box | None, Field(description="Only posts in this box: west, south, east, north in degrees.")]
+RegionOut = Annotated[
+    Box | dict[str, Any] | None,
+    Field(description="Only posts in this region: west, south, east, north in degrees, or GeoJSON polygons."),
 ]
 
 
-class _Shape(BaseModel):
+class ApiModel(BaseModel):
+    """The base of all models: unknown fields and non-finite numbers are rejected."""
+
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-class Wanted(_Shape):
+class QueryIn(ApiModel):
     """A standing query."""
 
     query: Annotated[str, AfterValidator(clean_text)] = Field(
-        max_length=10_000, description="As `tidings explain` understands it.", examples=["storm OR rain"]
+        max_length=10_000, description="In the query language, see `tidings explain`.", examples=["storm OR rain"]
     )
-    region: Region = None
+    region: BoxIn = None
 
 
-class Way(_Shape):
-    """One way in which a post can match: everything in it at once."""
+class ConjunctionOut(ApiModel):
+    """One conjunction of a query: all its literals must match."""
 
     text: str
-    found_by: str = Field(description="The word such posts are found by.")
+    anchor: str = Field(description="The term that such posts are found by.")
 
 
-class Ignored(_Shape):
-    """A piece of the query that says nothing."""
+class IgnoredPart(ApiModel):
+    """A part of the query that has no effect."""
 
     piece: str
     start: int
@@ -53,20 +54,20 @@ class Ignored(_Shape):
     reason: str
 
 
-class Checked(_Shape):
-    """How a query is understood, and how much it would have found lately."""
+class QueryCheck(ApiModel):
+    """How a query is understood, and how many recent posts it would have matched."""
 
     query: str
-    ways: list[Way] = Field(description="The normal form: a post matches when one of these holds.")
-    ignored: list[Ignored]
-    matches_a_day: float | None = Field(description="Estimated from a sample of what came; null before any post came.")
-    posts_a_day: float | None
-    history_hours: float = Field(description="How much of the past that is, up to a week.")
+    conjunctions: list[ConjunctionOut] = Field(description="A post matches if one of these matches.")
+    ignored: list[IgnoredPart]
+    matches_per_day: float | None = Field(description="Estimated from a sample of posts; null before the first post.")
+    posts_per_day: float | None
+    history_hours: float = Field(description="The time that the sample covers, up to a week.")
     sampled_posts: int
 
 
-class Addresses(_Shape):
-    """Where anybody who knows the address can read the matches."""
+class FeedUrlsOut(ApiModel):
+    """The secret URLs of a subscription. They give access to its matches without a token."""
 
     rss: str
     atom: str
@@ -74,26 +75,26 @@ class Addresses(_Shape):
     live: str = Field(description="Server-sent events; a browser needs no token for these.")
 
 
-class Subscription(_Shape):
-    """A standing query that is live."""
+class SubscriptionOut(ApiModel):
+    """A live subscription."""
 
     id: int
     query: str
-    region: ShownRegion
+    region: RegionOut
     created_at: datetime
-    matches: int = Field(description="How many are kept.")
-    addresses: Addresses
+    matches: int = Field(description="Number of stored matches.")
+    addresses: FeedUrlsOut
 
 
-class Subscriptions(_Shape):
-    """A page of subscriptions; ``next`` is what to give as `after` for the next page, null on the last one."""
+class SubscriptionPage(ApiModel):
+    """A page of subscriptions; ``next`` is the `after` of the next page, null on the last page."""
 
-    subscriptions: list[Subscription]
+    subscriptions: list[SubscriptionOut]
     next: int | None
 
 
-class Match(_Shape):
-    """A match with its post. Fields hold what the post said, as text: whoever shows it escapes it."""
+class MatchOut(ApiModel):
+    """A match with its post. Fields are plain text from the post; clients must escape them."""
 
     cursor: int
     post_id: int | str
@@ -110,86 +111,88 @@ class Match(_Shape):
     index_version: int
 
     @classmethod
-    def of(cls, match: StoredMatch) -> Match:
-        told = {name: getattr(match, name) for name in cls.model_fields if name != "arrived_at"}
-        return cls(**told, arrived_at=moment(match.arrived_at))
+    def of(cls, match: StoredMatch) -> MatchOut:
+        fields = {name: getattr(match, name) for name in cls.model_fields if name != "arrived_at"}
+        return cls(**fields, arrived_at=to_datetime(match.arrived_at))
 
 
-class Matches(_Shape):
-    """A page of matches in the order of their cursors. Who goes on `after` ``cursor`` misses none, sees none twice."""
+class MatchPage(ApiModel):
+    """A page of matches by cursor. Continue with `after` = ``cursor``: no match is missed or repeated."""
 
-    matches: list[Match]
+    matches: list[MatchOut]
     cursor: int
-    more: bool = Field(description="Whether there are more already.")
+    more: bool = Field(description="Whether more matches are stored already.")
 
 
-class NewPost(_Shape):
-    """A post for the stream. Fields other than the text may be left out."""
+class NewPost(ApiModel):
+    """A post for the stream. Only the text is required."""
 
     id: Annotated[str, Field(min_length=1, max_length=512)] | int | None = Field(
-        None, description="Yours; the same id again is the same post. Left out, it is made from what the post says."
+        None, description="Your id; the same id is the same post. Default: derived from the content of the post."
     )
     text: str = Field(max_length=1 << 20)
     title: str | None = Field(None, max_length=10_000)
     link: str | None = Field(None, max_length=4_096)
     author: str | None = Field(None, max_length=1_000)
-    time: str | None = Field(None, max_length=100, description="When it was written, best as ISO 8601.")
+    time: str | None = Field(None, max_length=100, description="When it was written, preferably as ISO 8601.")
     lang: str | None = Field(None, max_length=35)
     lat: float | None = Field(None, ge=-90, le=90)
     lon: float | None = Field(None, ge=-180, le=180)
     tags: list[Annotated[str, Field(max_length=1_000)]] = Field(default_factory=list, max_length=100)
 
 
-class Published(_Shape):
-    """Posts that are durable, and will be matched though the machine be switched off now."""
+class PublishedPosts(ApiModel):
+    """Posts that are durable: they will be matched even if the machine fails now."""
 
     accepted: int
-    ids: list[str] = Field(description="Under which they are matched, in the order in which they were sent.")
+    ids: list[str] = Field(description="Their ids in the stream, in the order of the request.")
 
 
-class NewFeed(_Shape):
-    """A feed to be crawled."""
+class NewFeed(ApiModel):
+    """A feed to follow."""
 
-    url: str = Field(max_length=2_048, description="Of the feed, or of a page that names one.")
-    title: Annotated[str, AfterValidator(clean_text)] = Field("", max_length=1_000, description="What you call it.")
+    url: str = Field(max_length=2_048, description="The URL of the feed, or of a page that links to one.")
+    title: Annotated[str, AfterValidator(clean_text)] = Field(
+        "", max_length=1_000, description="Title to use instead of the feed's own."
+    )
 
 
-class Feed(_Shape):
-    """A feed you follow, and how it is."""
+class FeedOut(ApiModel):
+    """A feed that you follow, and its state."""
 
     id: str
     url: str
     title: str
-    site: str = Field(description="The page the feed belongs to; empty where it is not known.")
+    site: str = Field(description="The page the feed belongs to; empty if it is not known.")
     state: Literal["new", "ok", "failing", "gone"]
-    error: str = Field(description="Why it fails; empty while all is well.")
+    error: str = Field(description="Why the last visit failed; empty if it did not.")
     added_at: datetime
     checked_at: datetime | None
-    due_at: datetime | None = Field(description="When it is looked at next.")
+    due_at: datetime | None = Field(description="The time of the next visit.")
 
 
-class Feeds(_Shape):
-    """All feeds you follow."""
+class FeedList(ApiModel):
+    """All feeds that you follow."""
 
-    feeds: list[Feed]
+    feeds: list[FeedOut]
 
 
-class Imported(_Shape):
-    """What became of a list of feeds."""
+class ImportResult(ApiModel):
+    """The result of importing a list of feeds."""
 
     added: int
-    refused: list[str] = Field(description="A sentence for each that was not taken.")
+    rejected: list[str] = Field(description="One sentence per rejected feed.")
 
 
-class Usage(_Shape):
-    """How much there is of something, and how much there may be."""
+class Usage(ApiModel):
+    """What an owner uses of a quota."""
 
     used: int
     limit: int
 
 
-class Me(_Shape):
-    """Who asks, and what they have left."""
+class AccountOut(ApiModel):
+    """The owner of the token, with usage and quotas."""
 
     name: str
     subscriptions: Usage
@@ -197,16 +200,15 @@ class Me(_Shape):
     posts_today: Usage
 
     @classmethod
-    def of(cls, account: Account, feeds: int) -> Me:
+    def of(cls, account: Account, feeds: int) -> AccountOut:
         quotas = account.quotas
         return cls(
             name=account.name,
             subscriptions=Usage(used=account.subscriptions, limit=quotas.subscriptions),
             feeds=Usage(used=feeds, limit=quotas.feeds),
-            posts_today=Usage(used=account.posts_today, limit=quotas.posts_a_day),
+            posts_today=Usage(used=account.posts_today, limit=quotas.posts_per_day),
         )
 
 
-def moment(seconds: float) -> datetime:
-    """Seconds since 1970 as they are told."""
+def to_datetime(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
