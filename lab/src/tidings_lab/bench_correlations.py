@@ -1,4 +1,4 @@
-"""Set correlations: tagged posts a second from file to file on Spark, beside the floor; what each algorithm costs."""
+"""Set correlations: tagged posts/s from file to file on Spark compared with the floor; cost of each algorithm."""
 
 from __future__ import annotations
 
@@ -10,24 +10,26 @@ from pathlib import Path
 from typing import Any
 
 import tidings
-from tidings.correlate.audit import audit, centralised
-from tidings.correlate.partition.plan import gini
+from tidings.correlate.audit import audit, compute_exact
+from tidings.correlate.partition.plan import compute_gini
 from tidings.correlate.partition.registry import ALGORITHMS
 from tidings.correlate.posts import TaggedPosts
 from tidings.correlate.reference_topology import correlate
-from tidings.correlate.settings import Settings
+from tidings.correlate.settings import CorrelationSettings
+from tidings_lab.progress import Report, print_line
 from tidings_lab.tagged_posts import TaggedTable
 
 PARTITIONS = 8
 WINDOW = "7 days"
-Say = Callable[[str], None]
 
 
-def measure_correlations(folder: Path, posts: TaggedTable, repetitions: int, say: Say = print) -> dict[str, Any]:
-    """Every figure of this part; the window is a week, as the real posts are some thousand a week."""
-    times = _take_turns(folder, posts, repetitions, say)
-    parsed = posts.parsed()
-    compared = [row for catch_up in (False, True) for row in _compared(parsed, catch_up, say)]
+def measure_correlations(
+    folder: Path, posts: TaggedTable, repetitions: int, report: Report = print_line
+) -> dict[str, Any]:
+    """Measure everything. The window is a week: the real data has some thousand posts per week."""
+    times = _time_in_turns(folder, posts, repetitions, report)
+    parsed = posts.parse()
+    compared = [row for catch_up in (False, True) for row in _compare(parsed, catch_up, report)]
     rates = {name: [len(posts) / seconds for seconds in every] for name, every in times.items()}
     ratios = [ours / floor for ours, floor in zip(rates["correlate"], rates["floor"], strict=True)]
     return {
@@ -43,22 +45,22 @@ def measure_correlations(folder: Path, posts: TaggedTable, repetitions: int, say
     }
 
 
-def _take_turns(folder: Path, posts: TaggedTable, repetitions: int, say: Say) -> dict[str, list[float]]:
-    """The floor and ours in turn, once to warm up."""
+def _time_in_turns(folder: Path, posts: TaggedTable, repetitions: int, report: Report) -> dict[str, list[float]]:
+    """Time floor and correlation in turns after a warm-up."""
     file = folder / "tagged.parquet"
     posts.write(file)
     times: dict[str, list[float]] = {"floor": [], "correlate": []}
     for number in range(repetitions + 1):
-        seconds = {"floor": _timed(_floor, file), "correlate": _timed(_correlate, file)}
+        seconds = {"floor": _time(_floor, file), "correlate": _time(_correlate, file)}
         if number:
             for name, one in seconds.items():
                 times[name].append(one)
-            told = ", ".join(f"{name} {len(posts) / one:,.0f}" for name, one in seconds.items())
-            say(f"  repetition {number}, tagged posts/s: {told}")
+            rates = ", ".join(f"{name} {len(posts) / one:,.0f}" for name, one in seconds.items())
+            report(f"  repetition {number}, tagged posts/s: {rates}")
     return times
 
 
-def _timed(action: Callable[[Path], None], file: Path) -> float:
+def _time(action: Callable[[Path], None], file: Path) -> float:
     start = time.perf_counter()
     action(file)
     return time.perf_counter() - start
@@ -76,35 +78,35 @@ def _correlate(file: Path) -> None:
     from tidings.spark.correlate import correlate as on_spark
 
     spark = tidings.session()
-    found = on_spark(spark.read.parquet(str(file)), Settings.checked(WINDOW, partitions=PARTITIONS))
+    found = on_spark(spark.read.parquet(str(file)), CorrelationSettings.parse(WINDOW, partitions=PARTITIONS))
     out = file.with_name("coefficients")
     shutil.rmtree(out, ignore_errors=True)
     write_coefficients(spark, found, out, "parquet")
 
 
-def _compared(posts: TaggedPosts, catch_up: bool, say: Say) -> list[dict[str, Any]]:
-    """All algorithms on the same posts, as in the paper or with catching up."""
-    exact = centralised(posts, Settings.checked(WINDOW), 4)
+def _compare(posts: TaggedPosts, catch_up: bool, report: Report) -> list[dict[str, Any]]:
+    """Run all algorithms on the same posts, as printed in the paper or with catching up."""
+    exact = compute_exact(posts, CorrelationSettings.parse(WINDOW), 4)
     rows = []
     for algorithm in ALGORITHMS:
-        chosen = Settings.checked(WINDOW, partitions=PARTITIONS, algorithm=algorithm, catch_up=catch_up)
+        chosen = CorrelationSettings.parse(WINDOW, partitions=PARTITIONS, algorithm=algorithm, catch_up=catch_up)
         found = correlate(posts, chosen)
-        told, result = found.dissemination.disseminator, audit(found.reports, exact)
-        sent = told.sent[:PARTITIONS]
+        router, result = found.pipeline.router, audit(found.reports, exact)
+        sent = router.sent[:PARTITIONS]
         row = {
             "algorithm": algorithm,
             "catch_up": catch_up,
-            "communication": int(sent.sum()) / told.notified,
-            "told": told.told / told.notified,
-            "gini": gini(sent),
+            "communication": int(sent.sum()) / router.notified,
+            "notifications_per_post": router.notifications / router.notified,
+            "gini": compute_gini(sent),
             "max_load": int(sent.max()) / int(sent.sum()),
-            "additions": told.additions,
-            "repartitions": len(found.dissemination.repartitions),
+            "additions": router.additions,
+            "repartitions": len(found.pipeline.repartitions),
             "coverage": result.coverage,
             "mean_error": result.mean_error,
         }
         rows.append(row)
         mode = "catching up" if catch_up else "as printed"
-        figures = ("communication", "gini", "coverage", "mean_error", "repartitions")
-        say(f"  {algorithm:<7} {mode:<12}" + ", ".join(f"{name} {row[name]:.4g}" for name in figures))
+        shown = ("communication", "gini", "coverage", "mean_error", "repartitions")
+        report(f"  {algorithm:<7} {mode:<12}" + ", ".join(f"{name} {row[name]:.4g}" for name in shown))
     return rows

@@ -1,107 +1,107 @@
-"""The contenders side by side in one run: they must agree, then they take turns, again and again."""
+"""Compare the contenders in one run: check that they agree, then time them in turns."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import tidings
 from tidings_lab.clock import tree_cpu_seconds
-from tidings_lab.contenders import Contender, contenders
-from tidings_lab.datasets import Posts, Subscriptions
+from tidings_lab.contenders import Contender, load_contenders
+from tidings_lab.datasets import Posts, SubscriptionSet
 from tidings_lab.errors import ContendersDisagree
 from tidings_lab.inputs import Inputs, Scale, write_inputs
+from tidings_lab.progress import Report
 
-Say = Callable[[str], None]
-Seconds = tuple[float, float | None]  # by the wall, and of the processor over all processes
-# Whoever would need longer for all posts runs on the sample, and its posts/s are compared. Spark ends Python workers
-# that were idle for a minute, so contenders without them must not keep the others waiting that long.
-LONGEST_SECONDS = 25.0
-# The bars compare these, so at one scale: a sample of a second tells more of Spark's start than of the join.
+Seconds = tuple[float, float | None]  # wall time, and CPU time of all processes
+# A contender that would take longer for all posts runs on the sample. Spark stops Python workers that are idle for a
+# minute, so contenders without Python workers must not keep the others waiting for that long.
+MAX_SECONDS = 25.0
+# The thresholds compare these, so they run on all posts: a sample of a second measures Spark's start, not the join.
 ALWAYS_ALL = ("floor", "tidings-replicated", "tidings-partitioned", "spark-sql")
 
 
 def measure_spine(
     folder: Path,
     posts: Posts,
-    subscriptions: Subscriptions,
+    subscriptions: SubscriptionSet,
     repetitions: int,
     sample: int,
-    say: Say = print,
+    report: Report = print,
     only: Sequence[str] = (),
-    longest_seconds: float = LONGEST_SECONDS,
+    max_seconds: float = MAX_SECONDS,
 ) -> dict[str, Any]:
-    """Write the inputs below `folder`, compare the tallies, measure; returns what the record keeps."""
-    say(f"writing {len(posts):,} posts and {len(subscriptions):,} subscriptions in every form")
+    """Write the inputs below `folder`, check that all contenders agree, and time them."""
+    report(f"writing {len(posts):,} posts and {len(subscriptions):,} subscriptions in all formats")
     inputs = write_inputs(folder, posts, subscriptions, sample)
     spark = tidings.session()
-    found, skipped = contenders(spark, inputs)
-    chosen = [one for one in found if not only or one.name in (*only, "floor")]
-    agreed = agree(chosen, inputs.sample, say)
-    scales = {one.name: _scale(one, inputs, longest_seconds, say) for one in chosen}
-    times = take_turns(chosen, scales, repetitions, say)
+    available, skipped = load_contenders(spark, inputs)
+    chosen = [one for one in available if not only or one.name in (*only, "floor")]
+    agreed = check_agreement(chosen, inputs.sample, report)
+    scales = {one.name: _choose_scale(one, inputs, max_seconds, report) for one in chosen}
+    times = take_turns(chosen, scales, repetitions, report)
     return {
         "cores": spark.sparkContext.defaultParallelism,
         "posts": inputs.everything.posts,
         "sample": inputs.sample.posts,
-        "subscriptions": subscriptions.described() | {"accepted": inputs.accepted, "refused": inputs.refused},
+        "subscriptions": subscriptions.to_dict() | {"accepted": inputs.accepted, "invalid": inputs.invalid},
         "queries_beyond_words": len(inputs.beyond_words),
         "agreed": agreed,
         "skipped": skipped,
-        "contenders": [_result(one, scales, times, inputs.everything.posts) for one in chosen],
+        "contenders": [_describe(one, scales, times, inputs.everything.posts) for one in chosen],
     }
 
 
-def agree(chosen: Sequence[Contender], sample: Scale, say: Say) -> dict[str, Any]:
-    """The tally of every contender on the sample; ContendersDisagree unless all are the same."""
+def check_agreement(chosen: Sequence[Contender], sample: Scale, report: Report) -> dict[str, Any]:
+    """Count the matches of every contender on the sample. Raises ContendersDisagree if they differ."""
     tallies = {}
     for one in chosen:
-        tally = one.tally(sample)
+        tally = one.count_matches(sample)
         if tally is not None:
             tallies[one.name] = tally
-            say(f"  {one.name:<22} {tally.matches:>12,} matches on {sample.posts:,} posts")
+            report(f"  {one.name:<22} {tally.matches:>12,} matches on {sample.posts:,} posts")
     if len(set(tallies.values())) > 1:
-        told = ", ".join(f"{name}: {t.matches:,} ({t.checksum})" for name, t in tallies.items())
-        raise ContendersDisagree(f"The contenders do not find the same matches: {told}.")
+        counts = ", ".join(f"{name}: {t.matches:,} ({t.checksum})" for name, t in tallies.items())
+        raise ContendersDisagree(f"Contenders found different matches: {counts}.")
     matches, checksum = next(((t.matches, t.checksum) for t in tallies.values()), (0, 0))
     return {"posts": sample.posts, "matches": matches, "checksum": checksum, "contenders": list(tallies)}
 
 
-def _scale(one: Contender, inputs: Inputs, longest_seconds: float, say: Say) -> Scale:
-    """All posts for whoever gets through them in time, which the sample tells; then a warm-up at that scale."""
-    seconds, _ = _timed(one, inputs.sample)
+def _choose_scale(one: Contender, inputs: Inputs, max_seconds: float, report: Report) -> Scale:
+    """Return all posts if the contender is fast enough, by its time on the sample, and warm it up at that scale."""
+    seconds, _ = _time(one, inputs.sample)
     expected = seconds * inputs.everything.posts / inputs.sample.posts
-    scale = inputs.everything if expected <= longest_seconds or one.name in ALWAYS_ALL else inputs.sample
+    scale = inputs.everything if expected <= max_seconds or one.name in ALWAYS_ALL else inputs.sample
     if scale is inputs.everything:
-        seconds, _ = _timed(one, scale)
-    say(f"  {one.name:<22} warm-up: {scale.posts:,} posts in {seconds:.1f} s")
+        seconds, _ = _time(one, scale)
+    report(f"  {one.name:<22} warm-up: {scale.posts:,} posts in {seconds:.1f} s")
     return scale
 
 
 def take_turns(
-    chosen: Sequence[Contender], scales: dict[str, Scale], repetitions: int, say: Say
+    chosen: Sequence[Contender], scales: dict[str, Scale], repetitions: int, report: Report
 ) -> dict[str, list[Seconds]]:
-    """The seconds of every repetition; the contenders alternate, so that a slow minute of the machine hits them all."""
+    """Return the seconds of every repetition. The contenders alternate, so that a slow minute affects all of them."""
     times: dict[str, list[Seconds]] = {one.name: [] for one in chosen}
     for number in range(repetitions):
         for one in chosen:
-            times[one.name].append(_timed(one, scales[one.name]))
+            times[one.name].append(_time(one, scales[one.name]))
         rates = (f"{one.name} {scales[one.name].posts / times[one.name][-1][0]:,.0f}" for one in chosen)
-        say(f"  repetition {number + 1}, posts/s: {', '.join(rates)}")
+        report(f"  repetition {number + 1}, posts/s: {', '.join(rates)}")
     return times
 
 
-def _timed(one: Contender, scale: Scale) -> Seconds:
+def _time(one: Contender, scale: Scale) -> Seconds:
     cpu, start = tree_cpu_seconds(), time.perf_counter()
     one.consume(scale)
-    seconds, cpu_then = time.perf_counter() - start, tree_cpu_seconds()
-    return seconds, None if cpu is None or cpu_then is None else cpu_then - cpu
+    seconds, cpu_end = time.perf_counter() - start, tree_cpu_seconds()
+    return seconds, None if cpu is None or cpu_end is None else cpu_end - cpu
 
 
-def _result(
+def _describe(
     one: Contender, scales: dict[str, Scale], times: dict[str, list[Seconds]], all_posts: int
 ) -> dict[str, Any]:
     scale, seconds = scales[one.name], [wall for wall, _ in times[one.name]]

@@ -1,6 +1,6 @@
-"""From a thousand subscriptions to ten million: speed, bytes, time to build, peak memory. Each size in its own process.
+"""From a thousand to ten million subscriptions: posts/s, bytes, build time, peak memory; one process per size.
 
-``python -m tidings_lab.bench_scale FOLDER`` is one such process: it reads what was prepared and prints its result.
+`python -m tidings_lab.bench_scale FOLDER` is such a process: it reads the prepared arrays and prints its result.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +20,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidings.index.segment import build_segment
-from tidings.matching.segment_matcher import FlatMatcher, no_positions
-from tidings.text.analyzer import Received
-from tidings_lab.sample_queries import NumberedPosts, by_frequency, plain_conjunctions, vocabulary_bytes
+from tidings.matching.segment_matcher import SegmentMatcher, missing_positions
+from tidings.text.analyzer import AnalyzedBatch
+from tidings_lab.progress import Report, print_line
+from tidings_lab.sample_queries import NumberedPosts, make_conjunctions, number_by_frequency, vocabulary_bytes
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
-POSTS = 100_000  # matched against; the first of those the subscriptions are drawn from
-_LONGEST_SECONDS = 4.0  # of one repetition; as many batches as fit
+POSTS = 100_000  # to match: the first ones that subscriptions are drawn from
+_MAX_SECONDS = 4.0  # per repetition
 _REPETITIONS = 3
 
 
 def measure_growth(
-    numbered: NumberedPosts, seed: int, sizes: Sequence[int], say: Callable[[str], None] = print
+    numbered: NumberedPosts, seed: int, sizes: Sequence[int], report: Report = print_line
 ) -> list[dict[str, Any]]:
-    """One result a size."""
+    """Return one result per size."""
     results = []
     for count in sizes:
         with tempfile.TemporaryDirectory(prefix="tidings-bench-") as folder:
@@ -44,16 +45,16 @@ def measure_growth(
         result |= {"dictionary_bytes": dictionary, "bytes_per_subscription": size_bytes / count}
         speed, each = result["posts_per_second"], result["bytes_per_subscription"]
         built, peak = result["build_seconds"], result["peak_bytes"] / 1e6
-        say(f"  {count:,}: {speed:,.0f} posts/s, {each:.1f} bytes each, built in {built:.2f} s, peak {peak:,.0f} MB")
+        report(f"  {count:,}: {speed:,.0f} posts/s, {each:.1f} bytes each, built in {built:.2f} s, peak {peak:,.0f} MB")
         results.append(result)
     return results
 
 
 def _prepare(folder: Path, numbered: NumberedPosts, count: int, seed: int) -> int:
-    """Write subscriptions and posts for the child; returns the bytes of the dictionary."""
+    """Write subscriptions and posts for the child process. Returns the bytes of the vocabulary."""
     conjunctions = numbered.draw(count, seed)
-    numbers, words = by_frequency(conjunctions, len(numbered.terms))
-    received = numbered.first(POSTS).received(numbers)
+    numbers, words = number_by_frequency(conjunctions, len(numbered.terms))
+    received = numbered.first(POSTS).to_batch(numbers)
     arrays: dict[str, NDArray[Any]] = {
         "subscribed": numbers[conjunctions.terms],
         "starts": conjunctions.starts,
@@ -67,26 +68,26 @@ def _prepare(folder: Path, numbered: NumberedPosts, count: int, seed: int) -> in
 
 
 def measure_one(folder: Path) -> dict[str, Any]:
-    """Build and match what was prepared, in this process."""
+    """Build the index and match the posts of a prepared folder in this process."""
     subscribed, starts, terms, bounds, words = (
         np.load(folder / f"{name}.npy") for name in ("subscribed", "starts", "terms", "bounds", "words")
     )
-    conjunctions = plain_conjunctions(subscribed, starts)
+    conjunctions = make_conjunctions(subscribed, starts)
     count = len(conjunctions)
-    build_segment(conjunctions.select(np.arange(1)), pa.array([0]))  # what the first call costs is not growth
+    build_segment(conjunctions.select(np.arange(1)), pa.array([0]))  # exclude the cost of the first call
     before = peak_bytes()
     start = time.perf_counter()
     segment = build_segment(conjunctions, pa.array(np.arange(count)))
     build_seconds = time.perf_counter() - start
     after_build = peak_bytes()
-    matcher = FlatMatcher(segment, int(words[0]))
-    batch = 10_000 if count <= 100_000 else 1_000  # a batch of hits must not be what is measured
-    rates, matches = _rates(matcher, terms, bounds, batch)
+    matcher = SegmentMatcher(segment, int(words[0]))
+    batch = 10_000 if count <= 100_000 else 1_000  # limit the memory of the matches of one batch
+    rates, matches = _measure_rates(matcher, terms, bounds, batch)
     return {
         "subscriptions": count,
         "build_seconds": build_seconds,
         "segment_bytes": segment.size_bytes,
-        "entries": len(segment.second),
+        "entries": len(segment.second_term),
         "posts_per_second": max(rates),
         "repetitions": rates,
         "matches_per_post": matches,
@@ -97,10 +98,10 @@ def measure_one(folder: Path) -> dict[str, Any]:
     }
 
 
-def _rates(matcher: FlatMatcher, terms: Any, bounds: Any, batch: int) -> tuple[list[float], float]:
-    """(posts/s of every repetition, matches a post)."""
-    pieces = [Received(terms, bounds[at : at + batch]) for at in range(0, len(bounds), batch)]
-    none = no_positions(batch)
+def _measure_rates(matcher: SegmentMatcher, terms: Any, bounds: Any, batch: int) -> tuple[list[float], float]:
+    """Return posts/s of every repetition, and matches per post."""
+    pieces = [AnalyzedBatch(terms, bounds[at : at + batch]) for at in range(0, len(bounds), batch)]
+    none = missing_positions(batch)
     matcher.match(pieces[0], none[: len(pieces[0])])
     rates, posts, matches = [], 0, 0
     for _ in range(_REPETITIONS):
@@ -108,14 +109,14 @@ def _rates(matcher: FlatMatcher, terms: Any, bounds: Any, batch: int) -> tuple[l
         for piece in pieces:
             matches += len(matcher.match(piece, none[: len(piece)]))
             posts += len(piece)
-            if time.perf_counter() - start > _LONGEST_SECONDS:
+            if time.perf_counter() - start > _MAX_SECONDS:
                 break
         rates.append(posts / (time.perf_counter() - start))
     return rates, matches / posts
 
 
 def peak_bytes() -> int:
-    """The most memory this process ever held. A child inherits the number `getrusage` tells, so the kernel's first."""
+    """Return the peak memory of this process. /proc first: a child inherits the value of `getrusage`."""
     try:
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):

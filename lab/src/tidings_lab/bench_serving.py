@@ -1,5 +1,7 @@
-"""Serving measured: a reader that polls every feed again and again with conditional GET, on one machine with the
-server. The reader speaks plain HTTP over sockets, so that it costs little beside what it measures."""
+"""Serving benchmark: a reader polls every feed repeatedly with conditional GET, on the machine of the server.
+
+The reader writes plain HTTP to sockets, so that it uses little CPU itself.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,18 +24,18 @@ import pyarrow as pa
 
 from tidings.store import Store, open_store
 from tidings_lab.datasets import Posts
+from tidings_lab.progress import Report
 
-Say = Callable[[str], None]
 _BATCH_POSTS = 25_000
-_MATCHES_A_POST = 5
-_START_S = 60
+_MATCHES_PER_POST = 5
+_START_TIMEOUT_S = 60
 _OPEN = re.compile(rb"open (http://\S+?)/")
 _STATUS, _ETAG = re.compile(rb"HTTP/1\.1 (\d+)"), re.compile(rb"\r\netag: ([^\r]+)")
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)")
 
 
-class Load(NamedTuple):
-    """How many feeds are polled, by how many connections at once, how often each."""
+class ServingLoad(NamedTuple):
+    """The number of feeds, of simultaneous connections, and of rounds."""
 
     feeds: int = 10_000
     connections: int = 16
@@ -41,18 +43,18 @@ class Load(NamedTuple):
     batches: int = 2
 
 
-QUICK = Load(feeds=200, connections=4, rounds=2, batches=1)
+QUICK = ServingLoad(feeds=200, connections=4, rounds=2, batches=1)
 
 
-def measure_serving(posts: Posts, load: Load, seed: int, say: Say) -> dict[str, Any]:
-    """Answers a second, by round; in the first the reader has nothing, in all others it has everything."""
+def measure_serving(posts: Posts, load: ServingLoad, seed: int, report: Report) -> dict[str, Any]:
+    """Measure responses/s per round. The reader fetches everything in the first round; nothing is new later."""
     with tempfile.TemporaryDirectory(prefix="tidings-bench-serve-") as name:
         folder = Path(name)
         with open_store(folder) as store:
-            paths = _filled(store, posts, load, np.random.default_rng([seed, 7]))
-            with _served(folder) as (host, port):
+            paths = _fill_store(store, posts, load, np.random.default_rng([seed, 7]))
+            with _running_server(folder) as (host, port):
                 version = _data_version(store)
-                rounds = asyncio.run(_polled(host, port, paths, load, say))
+                rounds = asyncio.run(_poll_rounds(host, port, paths, load, report))
                 written = _data_version(store) != version
             matches = store.sizes().matches
     rates = [load.feeds / one["seconds"] for one in rounds]
@@ -67,28 +69,28 @@ def measure_serving(posts: Posts, load: Load, seed: int, say: Say) -> dict[str, 
     }
 
 
-def _filled(store: Store, posts: Posts, load: Load, rng: np.random.Generator) -> list[str]:
-    """Feeds with matches of real posts; their paths."""
-    ids = store.subscribe_many([(f"word{number}", "bench") for number in range(load.feeds)])
+def _fill_store(store: Store, posts: Posts, load: ServingLoad, rng: np.random.Generator) -> list[str]:
+    """Create feeds with matches of real posts. Returns their paths."""
+    ids = store.subscriptions.add_many([(f"word{number}", "bench") for number in range(load.feeds)])
     size = min(_BATCH_POSTS, len(posts))
     for batch in range(load.batches):
         table = posts.table.slice(batch * size % max(1, len(posts) - size + 1), size).select(["id", "text"])
-        rows = np.repeat(np.arange(len(table)), _MATCHES_A_POST)
+        rows = np.repeat(np.arange(len(table)), _MATCHES_PER_POST)
         hit = rng.integers(ids[0], ids[-1] + 1, len(rows))
-        store.begin("bench", batch, 1, 1)
-        store.commit("bench", batch, table, pa.table({"subscription": hit, "post_row": rows}))
-    with store.database.write():  # one transaction instead of one for each
-        return [f"/read/{store.addresses.of(one)}/rss" for one in ids]
+        store.batches.begin("bench", batch, 1, 1)
+        store.batches.commit("bench", batch, table, pa.table({"subscription": hit, "post_row": rows}))
+    with store.database.transaction():  # one transaction for all
+        return [f"/read/{store.feed_urls.get_or_create(subscription)}/rss" for subscription in ids]
 
 
 def _data_version(store: Store) -> int:
-    """Changes whenever another connection has changed the file."""
-    return int(store.database.rows("PRAGMA data_version")[0][0])
+    """Return SQLite's data version; it changes when another connection writes."""
+    return int(store.database.fetch("PRAGMA data_version")[0][0])
 
 
 @contextmanager
-def _served(folder: Path) -> Iterator[tuple[str, int]]:
-    """`tidings serve` as users start it, without its children."""
+def _running_server(folder: Path) -> Iterator[tuple[str, int]]:
+    """`tidings serve` without its child processes; yields host and port."""
     command = [sys.executable, "-m", "tidings.cli.main", "serve", "--state", str(folder), "--bind", "127.0.0.1:0"]
     command += ["--no-stream", "--no-crawl", "--no-hooks"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
@@ -99,15 +101,17 @@ def _served(folder: Path) -> Iterator[tuple[str, int]]:
 
 
 def _address(server: subprocess.Popen[bytes]) -> tuple[str, int]:
-    deadline, assured = time.monotonic() + _START_S, server.stdout
-    while assured is not None and time.monotonic() < deadline and (line := assured.readline()):
+    deadline, output = time.monotonic() + _START_TIMEOUT_S, server.stdout
+    while output is not None and time.monotonic() < deadline and (line := output.readline()):
         if found := _OPEN.search(line):
             parts = urlsplit(found[1].decode())
             return str(parts.hostname), int(parts.port or 80)
     raise RuntimeError("tidings serve did not start")
 
 
-async def _polled(host: str, port: int, paths: list[str], load: Load, say: Say) -> list[dict[str, Any]]:
+async def _poll_rounds(
+    host: str, port: int, paths: list[str], load: ServingLoad, report: Report
+) -> list[dict[str, Any]]:
     known: dict[str, bytes] = {}
     rounds = []
     for number in range(load.rounds + 1):
@@ -117,13 +121,13 @@ async def _polled(host: str, port: int, paths: list[str], load: Load, say: Say) 
         seconds = time.perf_counter() - start
         statuses = dict(sum(counts, Counter()))
         rounds.append({"seconds": seconds, "statuses": statuses})
-        told = ", ".join(f"{count:,} × {status}" for status, count in statuses.items())
-        say(f"  round {number}: {len(paths) / seconds:,.0f} answers/s ({told})")
+        counts_text = ", ".join(f"{count:,} × {status}" for status, count in statuses.items())
+        report(f"  round {number}: {len(paths) / seconds:,.0f} responses/s ({counts_text})")
     return rounds
 
 
 async def _poll(host: str, port: int, paths: list[str], known: dict[str, bytes]) -> Counter[str]:
-    """Ask for each once, over one connection; how often which status came."""
+    """Request each path once over one connection. Returns the number of responses per status."""
     reader, writer = await asyncio.open_connection(host, port)
     statuses: Counter[str] = Counter()
     for path in paths:

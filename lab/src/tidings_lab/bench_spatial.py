@@ -28,7 +28,7 @@ from tidings_lab.datasets import Posts, benchmark_subscriptions
 from tidings_lab.inputs import FILES
 from tidings_lab.located_posts import load_located
 from tidings_lab.progress import Report, print_line
-from tidings_lab.simulated_spatial_matchers import renumbered
+from tidings_lab.simulated_spatial_matchers import renumber
 from tidings_lab.spatial_workload import Tweets, departures, draw_subscriptions
 
 _WARM_UPS = 1  # turns; in the first, JIT compilation of the JVM takes a fifth of the time
@@ -58,7 +58,9 @@ def measure_space(
     report(f"  {updates:,} updates in {update_seconds:.1f} s")
     indexes = {"Q1": index, "text": create_index(folder / "t", drawn.text)[0]}
     matches = {name: _count(folder / "posts", one) for name, one in indexes.items()}  # also a warm-up
-    actions = {form: action for name, one in indexes.items() for form, action in output_actions(name, folder, one).items()}
+    actions = {
+        form: action for name, one in indexes.items() for form, action in output_actions(name, folder, one).items()
+    }
     times = _time_in_turns(actions, repetitions, count, report)
     return {
         "posts": count,
@@ -85,12 +87,14 @@ def _draw_input(subscriptions: int, posts: int | None, seed: int, report: Report
     return _SpatialInput(
         table,
         draw_subscriptions("Q1", subscriptions, tweets, seed),
-        renumbered(new, subscriptions),
+        renumber(new, subscriptions),
         benchmark_subscriptions(subscriptions, seed, text_posts).table,
     )
 
 
-def _time_in_turns(actions: dict[str, Callable[[], None]], repetitions: int, posts: int, report: Report) -> dict[str, list[float]]:
+def _time_in_turns(
+    actions: dict[str, Callable[[], None]], repetitions: int, posts: int, report: Report
+) -> dict[str, list[float]]:
     """Return the seconds of every action, timed in turns after a warm-up."""
     times: dict[str, list[float]] = {name: [] for name in actions}
     for number in range(-_WARM_UPS, repetitions):

@@ -1,11 +1,10 @@
-"""Rows/s into the store: batches of posts of 250 bytes with one match each, into SQLite and PostgreSQL."""
+"""Matches/s into SQLite and PostgreSQL: batches of posts of 250 bytes with one match each."""
 
 from __future__ import annotations
 
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,38 +12,39 @@ import pyarrow as pa
 
 from tidings.store import open_store
 from tidings_lab.postgres import binaries, postgres
+from tidings_lab.progress import Report
 
 POSTS, SUBSCRIPTIONS = 75_000, 100_000
 
 
-def measure_rows(batches: int, posts: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Matches with their posts, a second, for each database that is there."""
+def measure_rows(batches: int, posts: int, report: Report) -> dict[str, Any]:
+    """Measure matches/s, each with its post, for every database that is installed."""
     with tempfile.TemporaryDirectory(prefix="tidings-rows-") as folder:
-        found = {"sqlite": _measure(folder, batches, posts)}
+        rates = {"sqlite": _measure(folder, batches, posts)}
     if binaries() is not None:
         with postgres() as url:
-            found["postgresql"] = _measure(url, batches, posts)
-    for name, one in found.items():
-        say(f"  {name}: {one['matches_per_second']:,.0f} matches/s, each with its post")
-    return found
+            rates["postgresql"] = _measure(url, batches, posts)
+    for name, rate in rates.items():
+        report(f"  {name}: {rate['matches_per_second']:,.0f} matches/s, each with its post")
+    return rates
 
 
-def _measure(where: str, batches: int, size: int) -> dict[str, Any]:
+def _measure(location: str, batches: int, size: int) -> dict[str, Any]:
     rng = np.random.default_rng(1)
     seconds = []
-    with open_store(where) as store:
-        store.subscribe_many([(f"storm OR rain{n}",) for n in range(SUBSCRIPTIONS)])
+    with open_store(location) as store:
+        store.subscriptions.add_many([(f"storm OR rain{n}",) for n in range(SUBSCRIPTIONS)])
         for batch in range(batches):
-            posts, matches = made(batch, size, rng)
-            store.begin("s", batch, 1, 1)
+            posts, matches = generate_batch(batch, size, rng)
+            store.batches.begin("s", batch, 1, 1)
             start = time.perf_counter()
-            store.commit("s", batch, posts, matches)
+            store.batches.commit("s", batch, posts, matches)
             seconds.append(time.perf_counter() - start)
-    return {"posts_a_batch": size, "seconds": seconds, "matches_per_second": size / statistics.median(seconds)}
+    return {"posts_per_batch": size, "seconds": seconds, "matches_per_second": size / statistics.median(seconds)}
 
 
-def made(batch: int, size: int, rng: np.random.Generator) -> tuple[pa.Table, pa.Table]:
-    """Posts with growing ids, and one match each."""
+def generate_batch(batch: int, size: int, rng: np.random.Generator) -> tuple[pa.Table, pa.Table]:
+    """Return posts with increasing ids and one match per post."""
     numbers = np.arange(batch * size, (batch + 1) * size)
     words = ["".join(map(chr, row)) for row in rng.integers(97, 123, (500, 240))]
     posts = pa.table(

@@ -1,6 +1,6 @@
-"""What a crawler costs: a process of its own visits feeds on a local server, twice: new, then unchanged.
+"""Cost of a crawler: a separate process visits feeds on a local server twice, first new, then unchanged.
 
-``python -m tidings_lab.calibrate_crawl`` is that process: it reads addresses and prints what visiting them took.
+`python -m tidings_lab.calibrate_crawl` is that process: it reads URLs and prints what the visits took.
 """
 
 from __future__ import annotations
@@ -12,57 +12,57 @@ from typing import Any
 
 import psutil
 
-from tidings.crawl.crawler import Crawler, Manners
-from tidings.crawl.decide import Asked, Memory, Outcome
-from tidings.crawl.identity import unpacked
-from tidings.crawl.parser_process import Parser
-from tidings.crawl.rate_limit import Politeness
-from tidings.net.allowlist import Allowed
-from tidings.provision.costs import Measured
-from tidings_lab.history import History, load_history
-from tidings_lab.replay import Replay
+from tidings.crawl.crawler import Crawler, CrawlOptions
+from tidings.crawl.decide import FeedVisit, VisitMemory, VisitOutcome
+from tidings.crawl.identity import unpack_known
+from tidings.crawl.parser_process import ParserProcess
+from tidings.crawl.rate_limit import HostRateLimit
+from tidings.net.allowlist import AllowedNetworks
+from tidings.provision.costs import MeasuredCosts
+from tidings_lab.history import FeedHistory, load_history
+from tidings_lab.replay import ReplayServer
 
 
-def crawl_costs(feeds: int, seed: int) -> Measured:
-    """Of so many visits to the feeds of the history as they were last."""
-    told = asyncio.run(_serve(load_history(seed), feeds))
-    how = f"measured: {feeds:,} visits to {told['different']} feeds of the history"
+def crawl_costs(feeds: int, seed: int) -> MeasuredCosts:
+    """Measure this number of visits to the feeds of the history in their last state."""
+    measured = asyncio.run(_serve(load_history(seed), feeds))
+    how = f"measured: {feeds:,} visits to {measured['different']} feeds of the history"
     return {
-        "crawl_request_bytes": (told["request_bytes"], how),
-        "crawl_unchanged_bytes": (told["unchanged_bytes"], how),
-        "crawl_document_bytes": (told["document_bytes"], f"{how}, compressed"),
-        "crawl_poll_cpu_s": (told["poll_cpu_s"], how),
-        "crawl_document_cpu_s": (max(0.0, told["document_cpu_s"] - told["poll_cpu_s"]), how),
-        "crawl_feed_bytes": (told["feed_bytes"], how),
-        "crawler_bytes": (told["memory_bytes"], "measured: the process and its parser, after these"),
+        "crawl_request_bytes": (measured["request_bytes"], how),
+        "crawl_unchanged_bytes": (measured["unchanged_bytes"], how),
+        "crawl_document_bytes": (measured["document_bytes"], f"{how}, compressed"),
+        "crawl_poll_cpu_s": (measured["poll_cpu_s"], how),
+        "crawl_document_cpu_s": (max(0.0, measured["document_cpu_s"] - measured["poll_cpu_s"]), how),
+        "crawl_feed_bytes": (measured["feed_bytes"], how),
+        "crawler_bytes": (measured["memory_bytes"], "measured: the process and its parser after these visits"),
     }
 
 
-async def _serve(history: History, feeds: int) -> dict[str, Any]:
-    now = max(feed.looks[-1] for feed in history.feeds)
+async def _serve(history: FeedHistory, feeds: int) -> dict[str, Any]:
+    now = max(feed.visited_at[-1] for feed in history.feeds)
     names = [feed.name for feed in history.feeds]
-    async with Replay(history, now).serving() as server:
+    async with ReplayServer(history, now).listen() as server:
         urls = [server.url(history.feeds[number % len(names)]) for number in range(feeds)]
         child = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tidings_lab.calibrate_crawl"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )
-        told, _ = await child.communicate(json.dumps(urls).encode())
-        found: dict[str, Any] = json.loads(told)
-    return {**found, "different": len(names), "request_bytes": server.asked_bytes / (2 * feeds)}
+        output, _ = await child.communicate(json.dumps(urls).encode())
+        found: dict[str, Any] = json.loads(output)
+    return {**found, "different": len(names), "request_bytes": server.request_bytes / (2 * feeds)}
 
 
 async def _visit(urls: list[str]) -> dict[str, Any]:
-    """In the child: all of them new, then all of them unchanged."""
-    parser = Parser()
+    """Visit all feeds twice (in the child process): new, then unchanged."""
+    parser = ParserProcess()
     try:
-        first, new_s = await _timed(parser, [Asked(n, url, Memory()) for n, url in enumerate(urls)])
+        first, new_s = await _visit_timed(parser, [FeedVisit(n, url, VisitMemory()) for n, url in enumerate(urls)])
         known = [
-            Asked(n, url, Memory.from_json(first[n].visited.visit), unpacked(first[n].visited.known or ""))
+            FeedVisit(n, url, VisitMemory.from_json(first[n].visited.visit), unpack_known(first[n].visited.known or ""))
             for n, url in enumerate(urls)
         ]
-        second, unchanged_s = await _timed(parser, known)
+        second, unchanged_s = await _visit_timed(parser, known)
         memory = _memory_bytes()
     finally:
         parser.close()
@@ -78,22 +78,24 @@ async def _visit(urls: list[str]) -> dict[str, Any]:
     }
 
 
-async def _timed(parser: Parser, feeds: list[Asked]) -> tuple[list[Outcome], float]:
-    """The outcomes in order, and processor seconds of this process and its parser."""
-    manners = Manners(politeness=Politeness(at_once=100, between_s=0.0), allow=Allowed.parse(["loopback"]))
+async def _visit_timed(parser: ParserProcess, feeds: list[FeedVisit]) -> tuple[list[VisitOutcome], float]:
+    """Return the outcomes in order and the CPU seconds of this process and its parser."""
+    manners = CrawlOptions(
+        rate_limit=HostRateLimit(max_concurrent=100, min_interval_s=0.0), allow=AllowedNetworks.parse(["loopback"])
+    )
     before = _cpu_s()
     found = {one.visited.feed: one async for one in Crawler(manners, [parser]).visit_all(feeds)}
     return [found[number] for number in range(len(feeds))], _cpu_s() - before
 
 
 def _cpu_s() -> float:
-    me = psutil.Process()
-    return float(sum(sum(one.cpu_times()[:2]) for one in (me, *me.children(recursive=True))))
+    process = psutil.Process()
+    return float(sum(sum(item.cpu_times()[:2]) for item in (process, *process.children(recursive=True))))
 
 
 def _memory_bytes() -> float:
-    me = psutil.Process()
-    return float(sum(one.memory_full_info().uss for one in (me, *me.children(recursive=True))))
+    process = psutil.Process()
+    return float(sum(item.memory_full_info().uss for item in (process, *process.children(recursive=True))))
 
 
 if __name__ == "__main__":

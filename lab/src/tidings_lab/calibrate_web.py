@@ -1,6 +1,6 @@
-"""What a reflector's answers cost: a process of its own serves the feeds of some subscriptions, and is asked for them.
+"""Cost of the responses of a reflector: a separate process serves the feeds of some subscriptions.
 
-``python -m tidings_lab.calibrate_web FOLDER`` is that process: it prints its port, and ends with its standard input.
+`python -m tidings_lab.calibrate_web FOLDER` is that process: it prints its port and ends with its standard input.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import numpy as np
 import psutil
 import pyarrow as pa
 
-from tidings.provision.costs import Measured
+from tidings.provision.costs import MeasuredCosts
 from tidings.store import open_store
-from tidings_lab.bench_store import made
+from tidings_lab.bench_store import generate_batch
 
-_FEW, _MANY = 10, 100  # entries of the two kinds of feeds
+_SMALL_FEED, _LARGE_FEED = 10, 100  # entries
 _REQUEST = (
     "GET /read/{secret}/rss HTTP/1.1\r\nHost: tidings.example\r\nUser-Agent: FeedReader/1.0 (+https://reader.example)\r\n"
     "Accept: application/rss+xml, application/atom+xml, application/feed+json\r\nAccept-Encoding: gzip\r\n"
@@ -30,34 +30,34 @@ _REQUEST = (
 )
 
 
-def web_costs(texts: Sequence[str], answers: int) -> Measured:
-    """Of so many answers of each kind; posts say these texts."""
+def web_costs(texts: Sequence[str], answers: int) -> MeasuredCosts:
+    """Measure the given number of responses of each kind. The posts have these texts."""
     with tempfile.TemporaryDirectory(prefix="tidings-costs-") as name:
-        secrets = _stored(Path(name), texts)
-        with _serving(Path(name)) as (process, port):
-            few = _asked(process, port, secrets[_FEW], "", answers)
-            many = _asked(process, port, secrets[_MANY], "", answers)
+        secrets = _fill_store(Path(name), texts)
+        with _server_process(Path(name)) as (process, port):
+            few = _measure_responses(process, port, secrets[_SMALL_FEED], "", answers)
+            many = _measure_responses(process, port, secrets[_LARGE_FEED], "", answers)
             validators = f"If-None-Match: {many.etag}\r\nIf-Modified-Since: {many.modified}\r\n"
-            unchanged = _asked(process, port, secrets[_MANY], validators, 4 * answers)
+            unchanged = _measure_responses(process, port, secrets[_LARGE_FEED], validators, 4 * answers)
             memory = float(process.memory_full_info().uss)
-    more = _MANY - _FEW
+    more = _LARGE_FEED - _SMALL_FEED
     item_bytes, item_cpu = (many.bytes - few.bytes) / more, max(0.0, (many.cpu_s - few.cpu_s) / more)
-    how = f"measured: RSS of {_FEW} and of {_MANY} entries, {answers:,} answers each"
+    how = f"measured: RSS of {_SMALL_FEED} and of {_LARGE_FEED} entries, {answers:,} responses each"
     return {
-        "answer_unchanged_bytes": (unchanged.bytes, f"measured: {4 * answers:,} answers"),
-        "answer_unchanged_cpu_s": (unchanged.cpu_s, f"measured: {4 * answers:,} answers"),
-        "answer_bytes": (max(0.0, few.bytes - _FEW * item_bytes), how),
+        "answer_unchanged_bytes": (unchanged.bytes, f"measured: {4 * answers:,} responses"),
+        "answer_unchanged_cpu_s": (unchanged.cpu_s, f"measured: {4 * answers:,} responses"),
+        "answer_bytes": (max(0.0, few.bytes - _SMALL_FEED * item_bytes), how),
         "answer_item_bytes": (item_bytes, how),
-        "answer_cpu_s": (max(0.0, few.cpu_s - _FEW * item_cpu), how),
+        "answer_cpu_s": (max(0.0, few.cpu_s - _SMALL_FEED * item_cpu), how),
         "answer_item_cpu_s": (item_cpu, how),
         "reader_request_bytes": (float(unchanged.request_bytes), "measured: a request with both validators"),
-        "reflector_bytes": (memory, "measured: the process, after these"),
+        "reflector_bytes": (memory, "measured: the process after these responses"),
     }
 
 
 @dataclass(frozen=True, slots=True)
-class _Answered:
-    """What an answer took, in the middle, and the validators of the last one."""
+class _ResponseCost:
+    """Mean cost of a response, and the validators of the last one."""
 
     bytes: float
     cpu_s: float
@@ -66,21 +66,26 @@ class _Answered:
     modified: str
 
 
-def _stored(folder: Path, texts: Sequence[str]) -> dict[int, str]:
-    """A store with two subscriptions that have few and many hits; their secret addresses."""
+def _fill_store(folder: Path, texts: Sequence[str]) -> dict[int, str]:
+    """Create a store with two subscriptions that have few and many matches. Returns their feed secrets."""
     with open_store(folder) as store:
-        posts, _ = made(0, _MANY, np.random.default_rng(1))
-        posts = posts.set_column(1, "text", pa.array([texts[row % len(texts)] for row in range(_MANY)], pa.string()))
-        few, many = store.subscribe("storm"), store.subscribe("flood")
-        rows = [(few, row) for row in range(_FEW)] + [(many, row) for row in range(_MANY)]
-        store.begin("s", 0, 1, 1)
+        posts, _ = generate_batch(0, _LARGE_FEED, np.random.default_rng(1))
+        posts = posts.set_column(
+            1, "text", pa.array([texts[row % len(texts)] for row in range(_LARGE_FEED)], pa.string())
+        )
+        few, many = store.subscriptions.add("storm"), store.subscriptions.add("flood")
+        rows = [(few, row) for row in range(_SMALL_FEED)] + [(many, row) for row in range(_LARGE_FEED)]
+        store.batches.begin("s", 0, 1, 1)
         columns = list(zip(*rows, strict=True))
-        store.commit("s", 0, posts, pa.table({"subscription": columns[0], "post_row": columns[1]}))
-        return {count: store.addresses.of(one) for count, one in ((_FEW, few), (_MANY, many))}
+        store.batches.commit("s", 0, posts, pa.table({"subscription": columns[0], "post_row": columns[1]}))
+        return {
+            count: store.feed_urls.get_or_create(subscription)
+            for count, subscription in ((_SMALL_FEED, few), (_LARGE_FEED, many))
+        }
 
 
 @contextmanager
-def _serving(folder: Path) -> Iterator[tuple[psutil.Process, int]]:
+def _server_process(folder: Path) -> Iterator[tuple[psutil.Process, int]]:
     command = [sys.executable, "-m", "tidings_lab.calibrate_web", str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdin is not None
@@ -91,19 +96,19 @@ def _serving(folder: Path) -> Iterator[tuple[psutil.Process, int]]:
             child.stdin.close()
 
 
-def _asked(process: psutil.Process, port: int, secret: str, validators: str, answers: int) -> _Answered:
+def _measure_responses(process: psutil.Process, port: int, secret: str, validators: str, answers: int) -> _ResponseCost:
     request = _REQUEST.format(secret=secret, validators=validators).encode()
-    asyncio.run(_ask(port, request, max(10, answers // 10)))  # what the first ones cost is not what one costs
+    asyncio.run(_request(port, request, max(10, answers // 10)))  # warm-up
     before = sum(process.cpu_times()[:2])
-    total, headers = asyncio.run(_ask(port, request, answers))
+    total, headers = asyncio.run(_request(port, request, answers))
     spent = sum(process.cpu_times()[:2]) - before
-    return _Answered(
+    return _ResponseCost(
         total / answers, spent / answers, len(request), headers.get("etag", ""), headers.get("last-modified", "")
     )
 
 
-async def _ask(port: int, request: bytes, times: int) -> tuple[int, dict[str, str]]:
-    """The bytes of all answers, on one connection, and the headers of the last."""
+async def _request(port: int, request: bytes, times: int) -> tuple[int, dict[str, str]]:
+    """Send a request several times over one connection. Returns the bytes of all responses and the last headers."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     total, headers = 0, dict[str, str]()
     for _ in range(times):
@@ -119,17 +124,17 @@ async def _ask(port: int, request: bytes, times: int) -> tuple[int, dict[str, st
 
 
 async def _serve(folder: Path) -> None:
-    from tidings.web.context import Service
-    from tidings.web.notifier import Pulse
-    from tidings.web.server import answering, bound
-    from tidings.web.volume_estimate import History
+    from tidings.web.context import AppContext
+    from tidings.web.notifier import StoreNotifier
+    from tidings.web.server import http_server, open_listener
+    from tidings.web.volume_estimate import VolumeEstimator
 
-    listener = bound("127.0.0.1", 0)
-    listener.listen()  # who reads the port may ask at once
+    listener = open_listener("127.0.0.1", 0)
+    listener.listen()  # clients may connect as soon as they know the port
     with open_store(folder) as writing, open_store(folder) as reading:
-        pulse = Pulse(reading.last_number)
-        service = Service(reading, writing, folder / "inbox", History(folder / "history"), pulse, "http://localhost")
-        async with answering(service, listener):
+        notifier = StoreNotifier(reading.matches.last_number)
+        service = AppContext(reading, writing, folder / "inbox", VolumeEstimator(folder / "history"), notifier, "http://localhost")
+        async with http_server(service, listener):
             print(listener.getsockname()[1], flush=True)
             await asyncio.to_thread(sys.stdin.read)
 

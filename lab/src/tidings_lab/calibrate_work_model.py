@@ -1,9 +1,8 @@
-"""Measure the constants of the load and the work model: `python -m tidings_lab.calibrate_work_model TWEETS`.
+"""Measure the constants of the load model and the work model: `python -m tidings_lab.calibrate_work_model TWEETS`.
 
-c2 is what a post costs when nothing is asked for near it, c1 what every further subscription adds to that, c3 what
-compiling a subscription into a delta segment takes, c4 what finding one to remove takes: processor time.
-
-Those of the work model are the ones by which the times of all workers of some plans are told best.
+Load model, in CPU time: c2 is the cost of a post without subscriptions near it, c1 the additional cost per
+subscription, c3 the cost to compile a subscription into a delta segment, c4 the cost to find one to remove.
+Work model: the constants that fit the times of all workers of several plans with the least relative error.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidings.balance.spatial_fit import workload_of
-from tidings.balance.work_model import Sample, WorkModel
+from tidings.balance.spatial_fit import build_workload
+from tidings.balance.work_model import WorkModel, WorkSample
 from tidings.index.builder import create_index
 from tidings.index.compile import GrowingVocabulary, compile_subscriptions
 from tidings.index.decompile import decompile
 from tidings.index.id_lookup import find_ids
 from tidings.index.segment import build_segment
-from tidings.matching.segment_matcher import FlatMatcher
+from tidings.matching.segment_matcher import SegmentMatcher
 from tidings.plan.load_model import LoadModel
 from tidings.query.conjunctions import Conjunctions
-from tidings.text.analyzer import Received
+from tidings.text.analyzer import AnalyzedBatch
 from tidings_lab.located_posts import as_located
-from tidings_lab.simulated_spatial_matchers import Shift, SpaceFleet, renumbered, side_by_side
+from tidings_lab.simulated_spatial_matchers import MeasuredRun, SimulatedSpatialCluster, measure_in_turns, renumber
 from tidings_lab.spatial_workload import QUERY_SETS, Tweets, draw_subscriptions
 
 _REPEATS = 5
@@ -41,62 +40,62 @@ _PLANS = ("kdtree", "grid", "kdt", "metric")
 
 
 def calibrate(tweets: pa.Table, subscriptions: int = 100_000, posts: int = 20_000, seed: int = 1) -> LoadModel:
-    """Measure on Q1 drawn from these tweets, with `subscriptions` and a tenth of them."""
+    """Fit the load model on Q1 drawn from these tweets, with `subscriptions` and a tenth of them."""
     drawn = draw_subscriptions("Q1", subscriptions, Tweets.of(tweets), seed)
     with TemporaryDirectory() as folder:
         index, _ = create_index(Path(folder) / "index", drawn)
-        live = index.shard(0)[0].segment
-        received = index.receiver().receive(tweets.column("text").slice(0, posts).combine_chunks())
+        live = index.open_shard(0)[0].segment
+        received = index.analyzer().analyze(tweets.column("text").slice(0, posts).combine_chunks())
         where = np.column_stack([np.asarray(tweets.column(name).slice(0, posts)) for name in ("lon", "lat")])
         everything = decompile(live, np.zeros(0, np.uint8))
-        few = everything.select(np.flatnonzero(everything.owner < subscriptions // 10))
+        few = everything.select(np.flatnonzero(everything.subscription < subscriptions // 10))
         times = [_post_ns(part, live.ids, index.manifest.terms, received, where) for part in (few, everything)]
         check_ns = max(0.0, (times[1] - times[0]) / (0.9 * subscriptions))
-        insert_ns = _least(lambda: build_segment(everything, live.ids)) / subscriptions
-        delete_ns = _least(lambda: find_ids(live.ids, live.ids, live.id_hash, live.id_place)) / subscriptions
+        insert_ns = _best_ns(lambda: build_segment(everything, live.ids)) / subscriptions
+        delete_ns = _best_ns(lambda: find_ids(live.ids, live.ids, live.id_hash, live.id_row)) / subscriptions
     return LoadModel(check_ns, times[0] - check_ns * subscriptions / 10, insert_ns, delete_ns)
 
 
 def calibrate_work(tweets: pa.Table, subscriptions: int = 100_000, posts: int = 40_000, seed: int = 1) -> WorkModel:
-    """Measure workers of plans that cut space and of one that shares words out, on all query sets."""
+    """Fit the work model on workers of spatial plans and of a plan by terms, on all query sets."""
     known, unseen = tweets.slice(0, posts), tweets.slice(posts, posts)
     drawn_from, counted, times = Tweets.of(known), [], []
     for query_set in QUERY_SETS:
         drawn = draw_subscriptions(query_set, subscriptions, drawn_from, seed)
-        new = renumbered(draw_subscriptions(query_set, posts // 10, drawn_from, seed + 1), subscriptions)
+        new = renumber(draw_subscriptions(query_set, posts // 10, drawn_from, seed + 1), subscriptions)
         vocabulary = GrowingVocabulary()
         compiled = compile_subscriptions(drawn, vocabulary)
-        sample = Sample.of(workload_of(vocabulary.added.terms(), compiled.conjunctions, as_located(unseen)))
+        sample = WorkSample.build(build_workload(vocabulary.added.terms(), compiled.conjunctions, as_located(unseen)))
         with TemporaryDirectory() as folder:
-            fleets = [SpaceFleet.learned(Path(folder) / n, drawn, n, 8, as_located(known)) for n in _PLANS]
-            shifts = [Shift(fleet, fleet.receive(unseen), new) for fleet in fleets]
-            for fleet, work in zip(fleets, side_by_side(shifts, _REPEATS), strict=True):
+            clusters = [SimulatedSpatialCluster.learn(Path(folder) / n, drawn, n, 8, as_located(known)) for n in _PLANS]
+            runs = [MeasuredRun(cluster, cluster.analyze(unseen), new) for cluster in clusters]
+            for cluster, work in zip(clusters, measure_in_turns(runs, _REPEATS), strict=True):
                 counted.append(
-                    sample.counted(fleet.plan) * [[1], [1], [1], [posts / 10 / len(sample.workload.anchors)]]
+                    sample.count_operations(cluster.plan) * [[1], [1], [1], [posts / 10 / len(sample.workload.anchors)]]
                 )
                 times.append([work.matching.min(axis=0), work.updating.min(axis=0)])
     counts, (matching, updating) = np.concatenate(counted, axis=1), np.concatenate(times, axis=1)
-    return WorkModel(*_told_best(counts[:3], matching), *_told_best(counts[3:], updating))
+    return WorkModel(*_fit_ns(counts[:3], matching), *_fit_ns(counts[3:], updating))
 
 
-def _told_best(counts: np.ndarray, seconds: np.ndarray) -> list[float]:
-    """The nanoseconds of each count that tell these times with the least error, in shares of them."""
-    found = np.linalg.lstsq((counts / seconds).T, np.ones(len(seconds)), rcond=None)[0]
-    return [float(1e9 * one) for one in found]
+def _fit_ns(counts: np.ndarray, seconds: np.ndarray) -> list[float]:
+    """Return the nanoseconds per count that fit the times with the least relative error."""
+    solution = np.linalg.lstsq((counts / seconds).T, np.ones(len(seconds)), rcond=None)[0]
+    return [float(1e9 * one) for one in solution]
 
 
-def _post_ns(part: Conjunctions, ids: pa.Array, terms: int, received: Received, where: np.ndarray) -> float:
-    matcher = FlatMatcher(build_segment(part, ids), terms)
+def _post_ns(part: Conjunctions, ids: pa.Array, terms: int, received: AnalyzedBatch, where: np.ndarray) -> float:
+    matcher = SegmentMatcher(build_segment(part, ids), terms)
 
     def run() -> None:
         for at in range(0, len(received), _BATCH):
-            matcher.match(Received(received.terms, received.bounds[at : at + _BATCH]), where[at : at + _BATCH])
+            matcher.match(AnalyzedBatch(received.terms, received.bounds[at : at + _BATCH]), where[at : at + _BATCH])
 
-    return _least(run) / len(received)
+    return _best_ns(run) / len(received)
 
 
-def _least(work: Callable[[], object]) -> float:
-    """Nanoseconds of the quickest of some runs."""
+def _best_ns(work: Callable[[], object]) -> float:
+    """Return the nanoseconds of the fastest repetition."""
     taken = []
     for _ in range(_REPEATS):
         start = time.process_time_ns()

@@ -39,8 +39,8 @@ app = typer.Typer(
 
 RUN_HELP = (
     "Run an experiment, or all of them, and store every measured row as JSON.\n\n"
-    "Uses the real tweets if present (TIDINGS_DATA, default ../shared/data next to the repository), otherwise generated "
-    "posts. --quick takes less than two minutes per experiment; a full run takes minutes to hours."
+    "Uses the real tweets if present (TIDINGS_DATA, default ../shared/data next to the repository), otherwise "
+    "generated posts. --quick takes less than two minutes per experiment; a full run takes minutes to hours."
 )
 RUN_EXAMPLES = """[bold]Examples[/]
 

@@ -1,4 +1,4 @@
-"""Timing on a machine that others use too: both clocks, turns taken, every repetition kept."""
+"""Timing on a shared machine: wall and CPU time, contenders in turns, every repetition stored."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 
 @dataclass
 class Times:
-    """Seconds by the wall and of the processor, one of each a repetition."""
+    """Wall and CPU seconds per repetition."""
 
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
 
     @property
     def best(self) -> float:
-        """The fastest repetition: whatever is slower was disturbed."""
+        """Return the fastest repetition; the slower ones were disturbed."""
         return min(self.wall)
 
     @property
     def best_cpu(self) -> float:
         return min(self.cpu)
 
-    def described(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {"seconds": self.wall, "cpu_seconds": self.cpu}
 
     def add(self, action: Callable[[], object]) -> None:
@@ -35,23 +35,23 @@ class Times:
 
 
 def tree_cpu_seconds() -> float | None:
-    """Processor time of this process and all it started (the JVM, Spark's workers); None where nobody can tell."""
+    """Return the CPU time of this process and its descendants (JVM, Spark's workers), or None without psutil."""
     try:
         import psutil
     except ImportError:
         return None
     total = 0.0
-    me = psutil.Process()
-    for process in (me, *me.children(recursive=True)):
+    root = psutil.Process()
+    for process in (root, *root.children(recursive=True)):
         try:
-            total += sum(process.cpu_times()[:4])  # user, system, and of children that ended
+            total += sum(process.cpu_times()[:4])  # user and system, also of terminated children
         except psutil.Error:
             continue
     return total
 
 
-def take_turns(actions: Mapping[str, Callable[[], object]], repetitions: int) -> dict[str, Times]:
-    """Each action once to warm up, then all of them in turn, again and again."""
+def time_in_turns(actions: Mapping[str, Callable[[], object]], repetitions: int) -> dict[str, Times]:
+    """Run each action once as a warm-up, then time all of them in turns."""
     times = {name: Times() for name in actions}
     for action in actions.values():
         action()
@@ -61,8 +61,8 @@ def take_turns(actions: Mapping[str, Callable[[], object]], repetitions: int) ->
     return times
 
 
-def timed(action: Callable[[], object], repetitions: int) -> Times:
-    """Repetitions of one action, without a warm-up."""
+def time_repetitions(action: Callable[[], object], repetitions: int) -> Times:
+    """Time repetitions of an action without a warm-up."""
     times = Times()
     for _ in range(repetitions):
         times.add(action)

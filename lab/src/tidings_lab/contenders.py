@@ -1,6 +1,6 @@
-"""Everything that answers the same question: which subscriptions does each post satisfy?
+"""Contenders: different ways to find the subscriptions that match each post.
 
-A contender consumes a scale of posts (timed, its matches thrown away) and tells its tally (untimed, to compare).
+A contender consumes a scale of posts (timed, matches discarded) and counts its matches (untimed, to compare).
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any, Protocol
 
 from tidings_lab import joins, stages
 from tidings_lab.inputs import Inputs, Scale
-from tidings_lab.joins import Tally
+from tidings_lab.joins import MatchTally
 
-TEXT, WORDS = "text", "cleaned words"
+TEXT, TERM_IDS = "text", "term ids"
 _POST_COLUMNS = "id bigint, text string"
 _MATCH_COLUMNS = "subscription_id bigint, post_id bigint"
-_SPARED = "spared the handling of text: it gets the cleaned words of each post as numbers"
+_NO_ANALYSIS = "starts from the term ids of each post, without text analysis"
 
 
 class Contender(Protocol):
-    """One way to match, under the name it has in the results."""
+    """A way to match; `name` identifies it in the results."""
 
     @property
     def name(self) -> str: ...
@@ -33,37 +33,37 @@ class Contender(Protocol):
     def note(self) -> str: ...
 
     def consume(self, scale: Scale) -> None:
-        """Find all matches and throw them away."""
+        """Find all matches and discard them."""
         ...
 
-    def tally(self, scale: Scale) -> Tally | None:
-        """The matches of plain subscriptions; None for the floor, which finds none."""
+    def count_matches(self, scale: Scale) -> MatchTally | None:
+        """Count the matches of plain subscriptions; None for the floor, which does not match."""
         ...
 
 
 @dataclass
-class OnSpark:
-    """A contender that is a DataFrame; Spark's noop sink consumes it. `frame` is called once a scale, untimed."""
+class SparkContender:
+    """A contender that is a DataFrame, consumed by Spark's noop sink. `frame` is called once per scale, untimed."""
 
     name: str
     label: str
     starts_from: str
     note: str
     frame: Callable[[Scale], Any]
-    beyond_words: tuple[int, ...] | None  # None: it finds no matches
+    beyond_words: tuple[int, ...] | None  # None: it does not match
     _frames: dict[str, Any] = field(default_factory=dict)
 
     def consume(self, scale: Scale) -> None:
         self._frame(scale).write.format("noop").mode("overwrite").save()
 
-    def tally(self, scale: Scale) -> Tally | None:
+    def count_matches(self, scale: Scale) -> MatchTally | None:
         if self.beyond_words is None:
             return None
         matches = self._frame(scale)
         if self.beyond_words:
             matches = matches.where(f"subscription_id NOT IN ({','.join(map(str, self.beyond_words))})")
         row = matches.selectExpr("count(*)", joins.CHECKSUM_SQL).collect()[0]
-        return Tally(int(row[0]), int(row[1] or 0))
+        return MatchTally(int(row[0]), int(row[1] or 0))
 
     def _frame(self, scale: Scale) -> Any:
         if scale.name not in self._frames:
@@ -72,61 +72,65 @@ class OnSpark:
 
 
 @dataclass(frozen=True)
-class InProcess:
-    """A contender that is a library called in this process; like Spark it reads its Parquet files within its time."""
+class LocalContender:
+    """A contender that is a library in this process; reading its Parquet files is timed, as for Spark."""
 
     name: str
     label: str
     starts_from: str
     note: str
-    matching: Callable[[Inputs, Scale], Tally]
+    matching: Callable[[Inputs, Scale], MatchTally]
     inputs: Inputs
 
     def consume(self, scale: Scale) -> None:
         self.matching(self.inputs, scale)
 
-    def tally(self, scale: Scale) -> Tally | None:
+    def count_matches(self, scale: Scale) -> MatchTally | None:
         return self.matching(self.inputs, scale)
 
 
-def contenders(spark: Any, inputs: Inputs, matchers: int = 8) -> tuple[list[Contender], dict[str, str]]:
-    """All contenders, the floor first, and why some that should be there are not."""
+def load_contenders(spark: Any, inputs: Inputs, matchers: int = 8) -> tuple[list[Contender], dict[str, str]]:
+    """Return all contenders, the floor first, and the reasons why others are missing."""
     beyond = inputs.beyond_words
-    found: list[Contender] = [
-        OnSpark("floor", "Floor: identity mapInArrow", TEXT, "", lambda s: _floor(spark, s), None),
+    available: list[Contender] = [
+        SparkContender("floor", "Floor: identity mapInArrow", TEXT, "", lambda s: _floor(spark, s), None),
         _tidings(spark, inputs, "replicated", None, "Tidings, replicated"),
         _tidings(spark, inputs, "partitioned", matchers, f"Tidings, partitioned over {matchers} matchers"),
-        OnSpark("spark-sql", "Spark SQL join", WORDS, _SPARED, lambda s: _spark_sql(spark, inputs, s), beyond),
+        SparkContender(
+            "spark-sql", "Spark SQL join", TERM_IDS, _NO_ANALYSIS, lambda s: _spark_sql(spark, inputs, s), beyond
+        ),
     ]
     skipped = {}
     if util.find_spec("tidings.matching.trie"):
-        trie = OnSpark("trie", "The paper's trie in mapInArrow", TEXT, "", lambda s: _trie(spark, inputs, s), beyond)
-        found.append(trie)
+        trie = SparkContender(
+            "trie", "Trie of the paper in mapInArrow", TEXT, "", lambda s: _trie(spark, inputs, s), beyond
+        )
+        available.append(trie)
     else:
-        skipped["trie"] = "tidings.matching.trie is not there"
+        skipped["trie"] = "tidings.matching.trie is missing"
     libraries = (("polars", "Polars join", joins.match_in_polars), ("duckdb", "DuckDB join", joins.match_in_duckdb))
     for name, label, matching in libraries:
         if util.find_spec(name):
-            found.append(InProcess(name, label, WORDS, _SPARED, matching, inputs))
+            available.append(LocalContender(name, label, TERM_IDS, _NO_ANALYSIS, matching, inputs))
         else:
-            skipped[name] = f"{name} is not installed (pip install 'tidings[bench]')"
-    return found, skipped
+            skipped[name] = f"{name} is not installed (pip install tidings-lab)"
+    return available, skipped
 
 
 def _floor(spark: Any, scale: Scale) -> Any:
     return spark.read.parquet(scale.text).select("id", "text").mapInArrow(stages.identity, _POST_COLUMNS)
 
 
-def _tidings(spark: Any, inputs: Inputs, plan: str, matchers: int | None, label: str) -> OnSpark:
-    from tidings.spark.api import prepare
+def _tidings(spark: Any, inputs: Inputs, plan: str, matchers: int | None, label: str) -> SparkContender:
+    from tidings.spark.api import prepare_match
 
     def frame(scale: Scale) -> Any:
         posts = spark.read.parquet(scale.text).select("id", "text")
-        return prepare(posts, inputs.subscriptions, plan=plan, matchers=matchers, partitioner="salb+").matches
+        return prepare_match(posts, inputs.subscriptions, plan=plan, matchers=matchers, partitioner="salb+").matches
 
-    notes = [f"also answers {len(inputs.beyond_words)} queries with phrases, OR, NOT"] if inputs.beyond_words else []
-    notes += ["words shared out by salb+, learned before from the first 100,000 posts"] if matchers else []
-    return OnSpark(f"tidings-{plan}", label, TEXT, "; ".join(notes), frame, inputs.beyond_words)
+    notes = [f"also matches {len(inputs.beyond_words)} queries with phrases, OR and NOT"] if inputs.beyond_words else []
+    notes += ["word plan `salb+`, learned from the first 100,000 posts before the measurement"] if matchers else []
+    return SparkContender(f"tidings-{plan}", label, TEXT, "; ".join(notes), frame, inputs.beyond_words)
 
 
 def _spark_sql(spark: Any, inputs: Inputs, scale: Scale) -> Any:

@@ -1,6 +1,7 @@
-"""``python -m tidings_lab.feed_server HOSTS``: any number of feeds on so many addresses of loopback; prints the port.
+"""`python -m tidings_lab.feed_server HOSTS`: serve any number of feeds on loopback addresses; prints the port.
 
-Real documents where they are (`feeds.zip`), else made up. Feed n shows document n, compressed, with an ETag.
+Serves the real documents if present (`feeds.zip`), otherwise generated ones. Feed n is document n, compressed, with an
+ETag.
 """
 
 from __future__ import annotations
@@ -15,21 +16,21 @@ from hashlib import blake2b
 from tidings_lab import datasets
 
 ZIP = "feeds.zip"
-_MADE = 50
+_GENERATED = 50
 _REQUEST = re.compile(rb"GET /\w+/(\d{1,9}) HTTP/1\.1\r\n")
-_SMALL_BYTES = 200_000  # larger documents are rare, and would be all that is measured
+_SMALL_BYTES = 200_000  # larger documents are rare and would dominate the measurement
 
 
-def documents() -> list[bytes]:
-    """Feeds in many formats."""
+def load_documents() -> list[bytes]:
+    """Return feed documents in many formats."""
     folder = datasets.data_folder()
     if folder is None or not (folder / ZIP).is_file():
-        return [_made(number) for number in range(_MADE)]
+        return [_generate(number) for number in range(_GENERATED)]
     with zipfile.ZipFile(folder / ZIP) as archive:
         return [archive.read(one) for one in archive.infolist() if one.file_size < _SMALL_BYTES]
 
 
-def _made(number: int) -> bytes:
+def _generate(number: int) -> bytes:
     items = "".join(
         f"<item><guid>{number}-{n}</guid><title>Article {n}</title><link>https://f{number}.example/{n}</link>"
         f"<description>{'What there is to say about it. ' * 20}</description></item>"
@@ -39,57 +40,57 @@ def _made(number: int) -> bytes:
     return f'<?xml version="1.0"?><rss version="2.0"><channel>{head}{items}</channel></rss>'.encode()
 
 
-class _Answering(asyncio.Protocol):
-    """As little of HTTP/1.1 as a crawler needs: it is the crawler that is measured, on the same cores."""
+class _FeedProtocol(asyncio.Protocol):
+    """Minimal HTTP/1.1, because the measured crawler runs on the same cores."""
 
-    def __init__(self, answers: list[tuple[bytes, bytes, bytes]]) -> None:
-        self._answers = answers
-        self._asked = b""
+    def __init__(self, responses: list[tuple[bytes, bytes, bytes]]) -> None:
+        self._responses = responses
+        self._received = b""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_generate(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self._asked += data
-        while b"\r\n\r\n" in self._asked:
-            request, _, self._asked = self._asked.partition(b"\r\n\r\n")
+        self._received += data
+        while b"\r\n\r\n" in self._received:
+            request, _, self._received = self._received.partition(b"\r\n\r\n")
             self._transport.write(self._answer(request))
 
     def _answer(self, request: bytes) -> bytes:
-        found = _REQUEST.match(request)
-        if found is None:
+        request_line = _REQUEST.match(request)
+        if request_line is None:
             return b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
-        etag, document, unchanged = self._answers[int(found[1]) % len(self._answers)]
+        etag, document, unchanged = self._responses[int(request_line[1]) % len(self._responses)]
         return unchanged if b"\r\nIf-None-Match: " + etag in request else document
 
 
-def answers() -> list[tuple[bytes, bytes, bytes]]:
-    """Of each document its ETag, the answer that brings it, and the one that says it is the same."""
-    return [_answers(one) for one in documents()]
+def load_responses() -> list[tuple[bytes, bytes, bytes]]:
+    """Return ETag, response 200 and response 304 of each document."""
+    return [_responses(one) for one in load_documents()]
 
 
-def _answers(document: bytes) -> tuple[bytes, bytes, bytes]:
+def _responses(document: bytes) -> tuple[bytes, bytes, bytes]:
     etag = f'"{blake2b(document, digest_size=8).hexdigest()}"'.encode()
     body = gzip.compress(document, 6)
     head = b"Content-Encoding: gzip\r\nContent-Type: text/xml\r\nContent-Length: %d\r\n" % len(body)
-    told = b"ETag: " + etag + b"\r\n"
+    etag_header = b"ETag: " + etag + b"\r\n"
     return (
         etag,
-        b"HTTP/1.1 200 OK\r\n" + told + head + b"\r\n" + body,
-        b"HTTP/1.1 304 Not Modified\r\n" + told + b"\r\n",
+        b"HTTP/1.1 200 OK\r\n" + etag_header + head + b"\r\n" + body,
+        b"HTTP/1.1 304 Not Modified\r\n" + etag_header + b"\r\n",
     )
 
 
-def host(number: int) -> str:
-    """The address of a host."""
+def host_address(number: int) -> str:
+    """Return the loopback address of a host."""
     return f"127.1.{number // 250}.{number % 250 + 1}"
 
 
 async def _serve(hosts: int) -> None:
-    known, loop, port = answers(), asyncio.get_running_loop(), 0
+    responses, loop, port = load_responses(), asyncio.get_running_loop(), 0
     for number in range(hosts):
-        server = await loop.create_server(lambda: _Answering(known), host(number), port)
+        server = await loop.create_server(lambda: _FeedProtocol(responses), host_address(number), port)
         port = server.sockets[0].getsockname()[1]
     print(port, flush=True)
     await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-/* The loop of match/flat.py `find`, in C, over the same arrays: what numba is measured against. */
+/* The loop of matching/postings_kernel.py in C, over the same arrays: the reference for numba. */
 
 #include <stdint.h>
 
@@ -6,7 +6,7 @@ enum { POST = 0, USED = 1 };
 
 static inline int has(const uint8_t *bitmap, uint64_t term) { return (bitmap[term >> 3] >> (term & 7)) & 1; }
 
-/* Returns 1 when all posts are done, 0 when `pairs` must grow first; the state then says from which post on. */
+/* Returns 1 when all posts are done, 0 when `pairs` must grow first; the state then has the next post. */
 int find(const uint32_t *restrict terms, const uint32_t *restrict bounds, uint64_t posts,
          const uint32_t *restrict list_start, const uint32_t *restrict second, const uint32_t *restrict rest,
          uint8_t *restrict bitmap, uint32_t *restrict listed, uint32_t *restrict pairs, uint64_t room, uint64_t *restrict state)
@@ -15,7 +15,7 @@ int find(const uint32_t *restrict terms, const uint32_t *restrict bounds, uint64
     for (uint64_t post = state[POST]; post < posts; post++) {
         const uint64_t start = bounds[2 * post], end = bounds[2 * post + 1], before = used;
         uint64_t count = 0;
-        bitmap[0] |= 1; /* every post holds term 0, "no further word" */
+        bitmap[0] |= 1; /* every post has term 0, "no further term" */
         for (uint64_t at = start; at < end; at++) {
             const uint32_t term = terms[at];
             const uint8_t bit = (uint8_t)(1u << (term & 7));

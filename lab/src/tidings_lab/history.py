@@ -1,6 +1,6 @@
-"""What some feeds were over months: every document that brought something new, and when it was there.
+"""History of feeds over months: every document with something new, and when it was published.
 
-The real history where it is (`feed_history.zip`), else one that is made up.
+The real history if present (`feed_history.zip`), otherwise a generated one.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from tidings_lab import datasets
 HISTORY = "feed_history.zip"
 DAY_S = 86_400.0
 _BEGIN = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
-_MADE_FEEDS, _MADE_DAYS, _MADE_ITEMS = 6, 20, 10  # items a document shows
+_GENERATED_FEEDS, _GENERATED_DAYS, _GENERATED_ITEMS = 6, 20, 10  # items per document
 _WORDS = "storm flood river bridge council vote game coast market harbour train strike film award school fire".split()
 
 
 class Snapshot(NamedTuple):
-    """A document, from this time on."""
+    """A document that is valid from this time on."""
 
     at: float
     document: bytes
 
 
 class Item(NamedTuple):
-    """An article, and when it was there first."""
+    """An article and the time of its publication."""
 
     at: float
     guid: str
@@ -48,58 +48,58 @@ class Item(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class PastFeed:
-    """One feed: its documents in order of time, its items, and when somebody really looked."""
+class RecordedFeed:
+    """A feed: its documents by time, its items, and the times of the recorded visits."""
 
     name: str
     snapshots: list[Snapshot]
-    items: list[Item]  # those that came after the first look
-    looks: list[float]
+    items: list[Item]  # published after the first visit
+    visited_at: list[float]
 
     def document(self, at: float) -> bytes | None:
-        """What one would have been given at a time; None before the first."""
+        """Return the document at a time; None before the first one."""
         number = bisect_right(self.snapshots, at, key=lambda one: one.at)
         return self.snapshots[number - 1].document if number else None
 
     @property
     def days(self) -> float:
-        return (self.looks[-1] - self.looks[0]) / DAY_S
+        return (self.visited_at[-1] - self.visited_at[0]) / DAY_S
 
 
 @dataclass(frozen=True, slots=True)
-class History:
-    """Feeds that were looked at more than once, and where they come from."""
+class FeedHistory:
+    """Feeds with more than one visit, and their source."""
 
-    feeds: list[PastFeed]
+    feeds: list[RecordedFeed]
     source: str
     note: str = ""
 
     def document_bytes(self) -> NDArray[np.float64]:
-        """The sizes of all documents."""
+        """Return the sizes of all documents."""
         return np.array([len(one.document) for feed in self.feeds for one in feed.snapshots], np.float64)
 
     def articles_per_feed_day(self) -> float:
         return sum(len(feed.items) for feed in self.feeds) / sum(feed.days for feed in self.feeds)
 
-    def described(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         items = sum(len(feed.items) for feed in self.feeds)
         return {"posts": items, "source": self.source, "note": self.note}
 
 
-def load_history(seed: int) -> History:
-    """The real one, or one made up where it is not there."""
+def load_history(seed: int) -> FeedHistory:
+    """Load the real history, or generate one if it is missing."""
     folder = datasets.data_folder()
     if folder is not None and (folder / HISTORY).is_file():
-        return History(list(_read(folder / HISTORY)), HISTORY)
-    note = "the real history of feeds was not there: figures cannot be compared"
-    return History([_made(number, seed) for number in range(_MADE_FEEDS)], f"generated, seed {seed}", note)
+        return FeedHistory(list(_read(folder / HISTORY)), HISTORY)
+    note = "generated history, because the real one is missing: do not compare these numbers"
+    return FeedHistory([_generate(number, seed) for number in range(_GENERATED_FEEDS)], f"generated, seed {seed}", note)
 
 
-def _read(path: Path) -> Iterator[PastFeed]:
+def _read(path: Path) -> Iterator[RecordedFeed]:
     with zipfile.ZipFile(path) as archive:
-        looks, items = defaultdict[str, list[float]](list), defaultdict[str, list[Item]](list)
+        visited_at, items = defaultdict[str, list[float]](list), defaultdict[str, list[Item]](list)
         for row in _rows(archive, "crawls.tsv"):
-            looks[row["feed"]].append(_seconds(row["crawl_time"]))
+            visited_at[row["feed"]].append(_seconds(row["crawl_time"]))
         for row in _rows(archive, "items.tsv"):
             if row["first_crawl"] == "0":
                 items[row["feed"]].append(Item(_seconds(row["first_seen"]), row["guid"], row["link"], row["title"]))
@@ -108,9 +108,9 @@ def _read(path: Path) -> Iterator[PastFeed]:
             if name.startswith("snapshots/") and name.endswith(".xml.gz"):
                 _, feed, file = name.split("/")
                 documents[feed].append(Snapshot(float(file.partition(".")[0]), gzip.decompress(archive.read(name))))
-    for feed in sorted(looks):
-        if len(looks[feed]) > 1 and documents[feed]:
-            yield PastFeed(feed, sorted(documents[feed]), sorted(items[feed]), sorted(looks[feed]))
+    for feed in sorted(visited_at):
+        if len(visited_at[feed]) > 1 and documents[feed]:
+            yield RecordedFeed(feed, sorted(documents[feed]), sorted(items[feed]), sorted(visited_at[feed]))
 
 
 def _rows(archive: zipfile.ZipFile, name: str) -> Iterator[dict[str, str]]:
@@ -122,23 +122,23 @@ def _seconds(written: str) -> float:
     return datetime.fromisoformat(written).timestamp()
 
 
-def _made(number: int, seed: int) -> PastFeed:
-    """Items come at random, some a day or one in many; somebody looks every hour."""
+def _generate(number: int, seed: int) -> RecordedFeed:
+    """Generate a feed with random items, between 0.2 and 3 per day, and hourly visits."""
     rng = np.random.default_rng([seed, 70, number])
-    looks = (_BEGIN + np.arange(0, _MADE_DAYS * DAY_S, 3_600.0)).tolist()
-    count = max(1, rng.poisson(_MADE_DAYS * (0.2, 0.5, 1.0, 3.0)[number % 4]))
-    times = np.sort(rng.uniform(_BEGIN + 3_600, looks[-1], count)).tolist()
-    before = [_BEGIN - day * DAY_S for day in range(_MADE_ITEMS, 0, -1)]
+    visited_at = (_BEGIN + np.arange(0, _GENERATED_DAYS * DAY_S, 3_600.0)).tolist()
+    count = max(1, rng.poisson(_GENERATED_DAYS * (0.2, 0.5, 1.0, 3.0)[number % 4]))
+    times = np.sort(rng.uniform(_BEGIN + 3_600, visited_at[-1], count)).tolist()
+    before = [_BEGIN - day * DAY_S for day in range(_GENERATED_ITEMS, 0, -1)]
     links = [f"https://feed{number}.example/{place}" for place in range(len(before) + len(times))]
     texts = [" ".join(rng.choice(_WORDS, 40)) for _ in links]
-    told = zip([*before, *times], links, texts, strict=True)
-    all_items = [Item(at, link, link, text[:40]) for at, link, text in told]
+    dated = zip([*before, *times], links, texts, strict=True)
+    all_items = [Item(at, link, link, text[:40]) for at, link, text in dated]
     snapshots = []
     for shown in range(len(before), len(all_items) + 1):
-        newest = list(zip(all_items, texts, strict=True))[max(0, shown - _MADE_ITEMS) : shown]
+        newest = list(zip(all_items, texts, strict=True))[max(0, shown - _GENERATED_ITEMS) : shown]
         at = _BEGIN if shown == len(before) else all_items[shown - 1].at
         snapshots.append(Snapshot(at, _document(number, newest[::-1])))
-    return PastFeed(f"feed_{number}", snapshots, all_items[len(before) :], looks)
+    return RecordedFeed(f"feed_{number}", snapshots, all_items[len(before) :], visited_at)
 
 
 def _document(number: int, shown: list[tuple[Item, str]]) -> bytes:

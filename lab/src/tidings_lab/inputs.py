@@ -1,6 +1,6 @@
-"""The same posts and subscriptions in the forms the contenders take: text and cleaned words as Parquet, an index.
+"""Posts and subscriptions in the formats of the contenders: text and term ids as Parquet, and an index.
 
-Everything here is made before any clock runs.
+All of this is written before the time is measured.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from tidings.index.builder import create_index
 from tidings.index.decompile import decompile
 from tidings.index.reader import Index
 from tidings.ragged import take_rows
-from tidings.text.analyzer import Receiver
-from tidings_lab.datasets import Posts, Subscriptions
+from tidings.text.analyzer import Analyzer
+from tidings_lab.datasets import Posts, SubscriptionSet
 
-FILES = 8  # the posts are spread evenly, so that every core has something to read until the end
+FILES = 8  # of equal size, so that no core runs out of input early
 _BATCH = 20_000
 
 
@@ -37,10 +37,10 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """All posts and a small sample of them; the subscriptions as given, as an index, and as a table of words.
+    """All posts and a sample of them; the subscriptions as given, as an index, and as a table of terms.
 
-    Joins understand nothing but words, so they get the subscriptions that are plain conjunctions; the ids of the
-    others (`beyond_words`: phrases, OR, NOT) are left out when matches are compared.
+    Joins support only conjunctions of terms. The ids of the other subscriptions (`beyond_words`: phrases, OR, NOT) are
+    excluded when matches are compared.
     """
 
     everything: Scale
@@ -50,14 +50,14 @@ class Inputs:
     word_table: str
     beyond_words: tuple[int, ...]
     accepted: int
-    refused: int
+    invalid: int
 
 
-def write_inputs(folder: Path, posts: Posts, subscriptions: Subscriptions, sample: int) -> Inputs:
-    """Write all forms of the input below a folder."""
-    index, refused = create_index(folder / "index", subscriptions.table)
-    words = _cleaned(posts.table.column("text"), Receiver(index.vocabulary))
-    plain, beyond = plain_words(index, _frequency(words, index.manifest.terms))
+def write_inputs(folder: Path, posts: Posts, subscriptions: SubscriptionSet, sample: int) -> Inputs:
+    """Write all formats of the input below a folder."""
+    index, invalid = create_index(folder / "index", subscriptions.table)
+    words = _analyze_all(posts.table.column("text"), Analyzer(index.vocabulary))
+    plain, beyond = plain_words(index, _count_posts_per_term(words, index.manifest.terms))
     pq.write_table(plain, folder / "subscriptions.parquet")
     return Inputs(
         everything=_write_scale(folder, "all", posts.table, words),
@@ -67,32 +67,31 @@ def write_inputs(folder: Path, posts: Posts, subscriptions: Subscriptions, sampl
         word_table=str(folder / "subscriptions.parquet"),
         beyond_words=tuple(beyond.tolist()),
         accepted=index.manifest.subscriptions,
-        refused=len(refused),
+        invalid=len(invalid),
     )
 
 
 def plain_words(index: Index, frequency: NDArray[np.int64]) -> tuple[pa.Table, NDArray[np.int64]]:
-    """(`id`, `rarest` and `words`, the rarest first, of the subscriptions of words only; the ids of the others).
+    """Return `id`, `rarest` and `words` of plain conjunctions as a table, and the ids of the other subscriptions.
 
-    `frequency` tells in how many posts each word is: what a join should know to start from the rarest.
+    `words` are term ids, the least frequent one first. `frequency` is the number of posts per term.
     """
-    live = index.shard(0)[0]
+    live = index.open_shard(0)[0]
     conjunctions = decompile(live.segment, live.removed)
     ids = live.segment.ids.to_numpy(zero_copy_only=False)
-    is_plain = np.bincount(conjunctions.owner, minlength=len(ids)) == 1
-    is_plain[conjunctions.owner[conjunctions.program > 0]] = False
-    rows = np.flatnonzero(is_plain[conjunctions.owner])
+    is_plain = np.bincount(conjunctions.subscription, minlength=len(ids)) == 1
+    is_plain[conjunctions.subscription[conjunctions.residual > 0]] = False
+    rows = np.flatnonzero(is_plain[conjunctions.subscription])
     plain = conjunctions.select(rows)
     row = np.repeat(np.arange(len(plain)), np.diff(plain.starts).astype(np.int64))
     words = plain.terms[np.lexsort((plain.terms, frequency[plain.terms], row))]
     starts = plain.starts.astype(np.int32)
     lists = pa.ListArray.from_arrays(pa.array(starts), pa.array(words.astype(np.int32)))
     rarest = words[plain.starts[:-1].astype(np.int64)].astype(np.int32)
-    return pa.table({"id": ids[plain.owner], "rarest": rarest, "words": lists}), ids[~is_plain]
+    return pa.table({"id": ids[plain.subscription], "rarest": rarest, "words": lists}), ids[~is_plain]
 
 
-def _frequency(words: pa.ChunkedArray, terms: int) -> NDArray[np.int64]:
-    """In how many posts each word is."""
+def _count_posts_per_term(words: pa.ChunkedArray, terms: int) -> NDArray[np.int64]:
     counts = np.zeros(terms + 1, np.int64)
     for piece in words.chunks:
         counts += np.bincount(piece.flatten().to_numpy(), minlength=terms + 1)
@@ -107,14 +106,14 @@ def _write_scale(folder: Path, name: str, table: pa.Table, words: pa.ChunkedArra
     return Scale(name, len(table), str(text_folder), str(words_folder))
 
 
-def _cleaned(texts: pa.ChunkedArray, receiver: Receiver) -> pa.ChunkedArray:
-    """The distinct words of each post that anybody subscribed to, as numbers."""
+def _analyze_all(texts: pa.ChunkedArray, receiver: Analyzer) -> pa.ChunkedArray:
+    """Return the distinct subscribed terms of each post as ids."""
     pieces = [texts.slice(at, _BATCH).combine_chunks() for at in range(0, len(texts), _BATCH)]
-    return pa.chunked_array([_words_of(piece, receiver) for piece in pieces], pa.list_(pa.int32()))
+    return pa.chunked_array([_distinct_terms(piece, receiver) for piece in pieces], pa.list_(pa.int32()))
 
 
-def _words_of(texts: Any, receiver: Receiver) -> pa.ListArray:
-    received = receiver.receive(texts)
+def _distinct_terms(texts: Any, receiver: Analyzer) -> pa.ListArray:
+    received = receiver.analyze(texts)
     bounds = received.bounds.astype(np.int64)
     terms, starts = take_rows(received.terms, bounds[:, 0], bounds[:, 1] - bounds[:, 0])
     row = np.repeat(np.arange(len(bounds), dtype=np.uint64), np.diff(starts).astype(np.int64))
@@ -124,7 +123,7 @@ def _words_of(texts: Any, receiver: Receiver) -> pa.ListArray:
 
 
 def _write_files(folder: Path, table: pa.Table) -> None:
-    """A directory of evenly filled files, compressed as Spark compresses."""
+    """Write a directory of files of equal size, compressed like those of Spark."""
     folder.mkdir(parents=True)
     size = max(1, -(-len(table) // FILES))
     for number, start in enumerate(range(0, len(table), size)):

@@ -1,4 +1,4 @@
-"""Posts with a position for the lab: real ones where they are, else ones the project makes itself."""
+"""Posts with positions: real ones if present, otherwise generated."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidings.balance.spatial_fit import Located
-from tidings_lab.datasets import data_folder
+from tidings.balance.spatial_fit import PostSample
+from tidings_lab import datasets
 
 GEO_TWEETS = "geo_tweets.parquet"
 _WORDS = 4_000
 _TOWNS = 40
 
 
-def load_located(count: int | None, seed: int, made: int = 100_000) -> pa.Table:
-    """`text`, `lat`, `lon` of `count` posts (all when None), in an order drawn by the seed."""
-    folder = data_folder()
+def load_located(count: int | None, seed: int, generated: int = 100_000) -> pa.Table:
+    """Load `text`, `lat`, `lon` of `count` posts (None: all) in random order."""
+    folder = datasets.data_folder()
     if folder is None or not (folder / GEO_TWEETS).is_file():
-        return generated(count or made, seed)
+        return generate_located(count or generated, seed)
     table = pq.read_table(folder / GEO_TWEETS, columns=["text", "lat", "lon"])
     order = np.random.default_rng([seed, 60]).permutation(len(table))[:count]
     return table.take(pa.array(order)).combine_chunks()
 
 
-def generated(count: int, seed: int) -> pa.Table:
-    """Posts around towns, each with some words of its own among those that everybody says."""
+def generate_located(count: int, seed: int) -> pa.Table:
+    """Generate posts around towns, with words of the town and common words."""
     rng = np.random.default_rng([seed, 61])
     towns = rng.uniform([25.0, -85.0], [45.0, -65.0], (_TOWNS, 2))
     town = rng.zipf(1.3, count) % _TOWNS
@@ -36,7 +36,7 @@ def generated(count: int, seed: int) -> pa.Table:
     return pa.table({"text": texts, "lat": places[:, 0], "lon": places[:, 1]})
 
 
-def as_located(table: pa.Table) -> Located:
-    """As plans are learned from them."""
+def as_located(table: pa.Table) -> PostSample:
+    """Return texts and positions as partitioners take them."""
     positions = np.column_stack([np.asarray(table.column(name), np.float64) for name in ("lon", "lat")])
     return table.column("text").combine_chunks().cast(pa.large_string()), positions

@@ -1,4 +1,4 @@
-"""The matching loop in C, compiled on the spot where there is a compiler: the yardstick for the numba kernel."""
+"""The matching loop in C, compiled if a compiler is installed: the reference for the numba kernel."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ FLAGS = ("-O3", "-march=native", "-shared", "-fPIC")
 Find = Callable[..., bool]
 
 
-def compiler() -> str | None:
-    """The C compiler, if there is one."""
+def find_compiler() -> str | None:
+    """Return the path of a C compiler, or None."""
     return next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
 
 
 def compile_find(folder: Path) -> Find:
-    """`find` of ``find.c``, called with the same arrays as `tidings.matching.postings_kernel.find`."""
+    """`find` of ``find.c``, called with the same arrays as `tidings.matching.postings_kernel.find_candidates`."""
     library = folder / "find.so"
-    command = compiler()
+    command = find_compiler()
     if command is None:
-        raise FileNotFoundError("there is no C compiler")
+        raise FileNotFoundError("no C compiler found")
     with resources.as_file(resources.files("tidings_lab").joinpath("find.c")) as source:
         subprocess.run([command, *FLAGS, str(source), "-o", str(library)], check=True, capture_output=True)
     native = ctypes.CDLL(str(library)).find
@@ -37,7 +37,7 @@ def compile_find(folder: Path) -> Find:
     def find(
         terms: NDArray[Any],
         bounds: NDArray[Any],
-        list_start: NDArray[Any],
+        posting_start: NDArray[Any],
         second: NDArray[Any],
         rest: NDArray[Any],
         bitmap: NDArray[Any],
@@ -45,7 +45,7 @@ def compile_find(folder: Path) -> Find:
         pairs: NDArray[Any],
         state: NDArray[Any],
     ) -> bool:
-        index = (list_start.ctypes.data, second.ctypes.data, rest.ctypes.data)
+        index = (posting_start.ctypes.data, second.ctypes.data, rest.ctypes.data)
         posts = (terms.ctypes.data, bounds.ctypes.data, len(bounds))
         buffers = (bitmap.ctypes.data, listed.ctypes.data, pairs.ctypes.data, len(pairs), state.ctypes.data)
         return bool(native(*posts, *index, *buffers))

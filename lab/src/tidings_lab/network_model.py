@@ -1,8 +1,8 @@
-"""A made-up world of web servers and crawlers: cities, how far apart they are, and what fetching a feed takes.
+"""Model of web servers and crawlers: cities, round-trip times, and the time to fetch a feed.
 
-The time between two cities is that of light in glass along the great circle, longer by what routes wind (a factor for
-each pair), and by what a server's own access line takes. Fetching is connecting, agreeing on keys, asking, and a round
-for every doubling of what TCP sends at once.
+A round trip between two cities takes the time of light in glass along the great circle, times a detour factor per pair,
+plus the delay of the server's access line. A fetch needs three round trips (TCP, TLS, request) and one per doubling of
+the TCP window.
 """
 
 from __future__ import annotations
@@ -36,54 +36,54 @@ CITIES: dict[str, tuple[float, float, float]] = {
     "Sydney": (-33.9, 151.2, 2),
 }
 _EARTH_KM, _GLASS_KM_S = 6_371.0, 200_000.0
-_WINDING = (0.55, 0.25)  # of the logarithm of the factor by which routes are longer: mean, deviation
+_DETOUR = (0.55, 0.25)  # mean and deviation of the logarithm of the detour factor of routes
 _ACCESS_MS = (2.0, 4.0)  # shape and scale of the gamma distribution
-_THINKING_MS = (4.2, 0.9)  # a server's own time: mean and deviation of its logarithm; 67 ms in the middle
+_RESPONSE_MS = (4.2, 0.9)  # mean and deviation of the logarithm of the server's response time; median 67 ms
 _FIRST_WINDOW_BYTES = 14_600  # ten segments
-_ROUNDS_BEFORE = 3.0  # connect, agree on keys, ask
+_SETUP_ROUNDS = 3.0  # TCP, TLS, request
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """Servers, their round-trip times to crawlers, and the time each takes to answer."""
+class NetworkModel:
+    """Servers, their round-trip times to crawlers, and their response times."""
 
     rtt_ms: NDArray[np.float64]  # (server, crawler)
-    thinking_ms: NDArray[np.float64]
+    response_ms: NDArray[np.float64]
     rounds: NDArray[np.float64]
 
     @classmethod
-    def made(cls, servers: int, sites: list[str], document_bytes: NDArray[np.float64], seed: int) -> World:
-        """So many servers, in cities by their shares; the sizes of what they serve are drawn from these."""
+    def generate(cls, servers: int, sites: list[str], document_bytes: NDArray[np.float64], seed: int) -> NetworkModel:
+        """Place servers in cities by their shares and draw document sizes from `document_bytes`."""
         rng = np.random.default_rng([seed, 60])
         names, shares = list(CITIES), np.array([share for _, _, share in CITIES.values()], float)
         cities = rng.choice(len(names), servers, p=shares / shares.sum())
         between = city_rtt_ms(names, sites, rng)
         rtt = between[cities] + rng.gamma(*_ACCESS_MS, servers)[:, None]
         sizes = rng.choice(document_bytes, servers)
-        rounds = _ROUNDS_BEFORE + np.ceil(np.log2(sizes / _FIRST_WINDOW_BYTES + 1))
-        return cls(rtt, rng.lognormal(*_THINKING_MS, servers), rounds)
+        rounds = _SETUP_ROUNDS + np.ceil(np.log2(sizes / _FIRST_WINDOW_BYTES + 1))
+        return cls(rtt, rng.lognormal(*_RESPONSE_MS, servers), rounds)
 
     def fetch_ms(self, crawler: NDArray[np.intp]) -> NDArray[np.float64]:
-        """What each server's feed takes, fetched by this crawler."""
+        """Return the time to fetch each server's feed by the given crawler."""
         rtt = self.rtt_ms[np.arange(len(crawler)), crawler]
-        taken: NDArray[np.float64] = self.rounds * rtt + self.thinking_ms
-        return taken
+        fetch_ms: NDArray[np.float64] = self.rounds * rtt + self.response_ms
+        return fetch_ms
 
     def estimated_ms(self, error: float, seed: int) -> NDArray[np.float64]:
-        """Round-trip times as one would know them: each off by a factor of about so much."""
+        """Return estimated round-trip times: each with a log-normal error of this deviation."""
         rng = np.random.default_rng([seed, 61])
         noisy: NDArray[np.float64] = self.rtt_ms * rng.lognormal(0.0, error, self.rtt_ms.shape)
         return noisy
 
 
 def city_rtt_ms(names: list[str], sites: list[str], rng: np.random.Generator) -> NDArray[np.float64]:
-    """(city, site) round trips."""
+    """Return round-trip times as (city, site)."""
     places = np.radians(np.array([CITIES[name][:2] for name in names]))
-    ours = np.radians(np.array([CITIES[name][:2] for name in sites]))
+    targets = np.radians(np.array([CITIES[name][:2] for name in sites]))
     lat, lon = places[:, None, 0], places[:, None, 1]
-    cosine = np.sin(lat) * np.sin(ours[:, 0]) + np.cos(lat) * np.cos(ours[:, 0]) * np.cos(lon - ours[:, 1])
+    cosine = np.sin(lat) * np.sin(targets[:, 0]) + np.cos(lat) * np.cos(targets[:, 0]) * np.cos(lon - targets[:, 1])
     km = _EARTH_KM * np.arccos(np.clip(cosine, -1, 1))
     straight_ms = 2 * km / _GLASS_KM_S * 1000
-    winding: NDArray[np.float64] = np.maximum(1.0, rng.lognormal(*_WINDING, straight_ms.shape))
-    round_trips: NDArray[np.float64] = straight_ms * winding
+    detour: NDArray[np.float64] = np.maximum(1.0, rng.lognormal(*_DETOUR, straight_ms.shape))
+    round_trips: NDArray[np.float64] = straight_ms * detour
     return round_trips

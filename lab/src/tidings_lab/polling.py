@@ -1,6 +1,6 @@
-"""How long articles wait until they are known, and how many requests that takes, for several ways to poll.
+"""Delay until articles are found, and the number of requests, for several polling policies.
 
-Time is that of the history: nothing is fetched, an article is known at the first visit after it was there.
+Time is simulated and nothing is fetched: an article is found at the first visit after its publication.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from tidings.crawl.schedule import Pace, Rhythm, interval_s, observed, spread
-from tidings_lab.history import History, PastFeed
+from tidings.crawl.schedule import SchedulePolicy, UpdateHistory, add_jitter, interval_s, update_history
+from tidings_lab.history import FeedHistory, RecordedFeed
 
 
 @dataclass(frozen=True, slots=True)
-class Polled:
-    """Visits made, and the seconds until the visit that found it, of every article, and of every update.
+class PollResult:
+    """Number of visits, and the delay of every article and of every update in seconds.
 
-    Articles that came at once are one update: who writes once a month ten articles has one.
+    Articles published at the same time are one update.
     """
 
     visits: int
@@ -28,42 +28,42 @@ class Polled:
     update_waits_s: NDArray[np.float64]
 
 
-Visits = Callable[[PastFeed], NDArray[np.float64]]
+Visits = Callable[[RecordedFeed], NDArray[np.float64]]
 
 
-def poll(history: History, visits: Visits) -> Polled:
-    """Let every feed be visited when this says; an article nobody came for waits until the end."""
+def simulate_polling(history: FeedHistory, visits: Visits) -> PollResult:
+    """Visit every feed at the given times. An article that no visit finds waits until the end of the history."""
     made, waits, update_waits = 0, [np.zeros(0)], [np.zeros(0)]
     for feed in history.feeds:
-        times = np.append(visits(feed), feed.looks[-1])
-        there = np.array([item.at for item in feed.items])
-        waits.append(times[np.searchsorted(times, there)] - there)
-        updates = np.unique(there)
+        times = np.append(visits(feed), feed.visited_at[-1])
+        published = np.array([item.at for item in feed.items])
+        waits.append(times[np.searchsorted(times, published)] - published)
+        updates = np.unique(published)
         update_waits.append(times[np.searchsorted(times, updates)] - updates)
         made += len(times) - 1
-    return Polled(made, np.concatenate(waits), np.concatenate(update_waits))
+    return PollResult(made, np.concatenate(waits), np.concatenate(update_waits))
 
 
-def every(interval: float) -> Visits:
-    """Each feed at a fixed interval, from its own moment on."""
+def fixed_interval(interval: float) -> Visits:
+    """Visit each feed at a fixed interval, with a phase of its own."""
 
-    def visits(feed: PastFeed) -> NDArray[np.float64]:
+    def visits(feed: RecordedFeed) -> NDArray[np.float64]:
         phase = crc32(feed.name.encode()) / 2**32
-        return np.arange(feed.looks[0] + phase * interval, feed.looks[-1], interval)
+        return np.arange(feed.visited_at[0] + phase * interval, feed.visited_at[-1], interval)
 
     return visits
 
 
-def scheduled(pace: Pace) -> Visits:
-    """As the crawler does it: by what it has seen of the feed so far."""
+def adaptive_schedule(pace: SchedulePolicy) -> Visits:
+    """Visit as the crawler does, by what it has observed of the feed so far."""
 
-    def visits(feed: PastFeed) -> NDArray[np.float64]:
-        there = np.array([item.at for item in feed.items])
+    def visits(feed: RecordedFeed) -> NDArray[np.float64]:
+        published = np.array([item.at for item in feed.items])
         number = crc32(feed.name.encode())
-        rhythm, last, seen, times = Rhythm(), feed.looks[0], 0, list[float]()
-        while (now := last + spread(interval_s(rhythm, pace), number, len(times))) < feed.looks[-1]:
-            known = int(np.searchsorted(there, now, "right"))
-            rhythm = observed(rhythm, known - seen, now - last, pace)
+        rhythm, last, seen, times = UpdateHistory(), feed.visited_at[0], 0, list[float]()
+        while (now := last + add_jitter(interval_s(rhythm, pace), number, len(times))) < feed.visited_at[-1]:
+            known = int(np.searchsorted(published, now, "right"))
+            rhythm = update_history(rhythm, known - seen, now - last, pace)
             last, seen = now, known
             times.append(now)
         return np.array(times)
@@ -71,6 +71,6 @@ def scheduled(pace: Pace) -> Visits:
     return visits
 
 
-def clairvoyant(feed: PastFeed) -> NDArray[np.float64]:
-    """The moment something is there, and never else."""
+def oracle_visits(feed: RecordedFeed) -> NDArray[np.float64]:
+    """Visit exactly when something is published."""
     return np.unique([item.at for item in feed.items])

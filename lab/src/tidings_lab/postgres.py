@@ -1,4 +1,4 @@
-"""A PostgreSQL server for tests and benchmarks, from Debian's packages: made and stopped in a temporary directory."""
+"""A temporary PostgreSQL server for tests and benchmarks, from the packages of Debian."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _QUICK = "-c fsync=off -c synchronous_commit=off -c full_page_writes=off -c max_
 
 
 def binaries() -> Path | None:
-    """Where `initdb` and `pg_ctl` are; Debian keeps them off the PATH."""
+    """Return the folder of `initdb` and `pg_ctl`, or None. Debian does not put them on the PATH."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[4]))
     on_path = shutil.which("initdb")
     return found[-1].parent if found else Path(on_path).parent if on_path else None
 
 
 def _run(*command: str | Path) -> None:
-    """As the user postgres when we are root: the server refuses to run as root."""
+    """Run a command; as user postgres if we are root, because the server does not run as root."""
     user = "postgres" if os.getuid() == 0 else None
     subprocess.run(list(map(str, command)), check=True, capture_output=True, timeout=60, user=user, cwd="/")
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class PostgresServer:
     """A server that listens on a Unix socket only."""
 
     home: Path
@@ -43,22 +43,22 @@ class Server:
         _run(self.bin / "pg_ctl", "-D", self.home / "data", "-w", "-l", self.home / "log", "-o", options, "start")
 
     def stop(self) -> None:
-        """Whoever is connected; what was committed is kept."""
+        """Stop the server and disconnect all clients. Committed data stays."""
         _run(self.bin / "pg_ctl", "-D", self.home / "data", "-m", "fast", "-w", "stop")
 
 
 @contextmanager
-def running_server() -> Iterator[Server]:
-    """A server that runs; afterwards it is stopped, if it is not yet, and all it held is deleted."""
+def running_server() -> Iterator[PostgresServer]:
+    """A running server; it is stopped and its data deleted on exit."""
     bin_ = binaries()
     if bin_ is None:
-        raise FileNotFoundError("there is no PostgreSQL server; Debian has it as the package postgresql")
-    home = Path(tempfile.mkdtemp(prefix="tidings-pg-", dir="/tmp"))  # a socket's path must be short
+        raise FileNotFoundError("PostgreSQL is not installed. Install the Debian package postgresql.")
+    home = Path(tempfile.mkdtemp(prefix="tidings-pg-", dir="/tmp"))  # the path of a socket must be short
     if os.getuid() == 0:
         shutil.chown(home, "postgres")
     try:
         _run(bin_ / "initdb", "-D", home / "data", "-U", "tidings", "-A", "trust", "-E", "UTF8", "--no-sync")
-        server = Server(home, bin_)
+        server = PostgresServer(home, bin_)
         server.start()
         try:
             yield server
@@ -71,6 +71,6 @@ def running_server() -> Iterator[Server]:
 
 @contextmanager
 def postgres() -> Iterator[str]:
-    """The URL of a running server."""
+    """A running server; yields its URL."""
     with running_server() as server:
         yield server.url

@@ -1,4 +1,4 @@
-"""A local server on which the history of feeds is now, whenever now is: its clock is set from outside."""
+"""A local HTTP server that serves the recorded history of feeds at a simulated time."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from hashlib import blake2b
 
 from aiohttp import web
 
-from tidings_lab.history import History, PastFeed
+from tidings_lab.history import FeedHistory, RecordedFeed
 
 
 @dataclass(slots=True)
-class Replay:
-    """Serves what each feed was at `now`. ``compresses``: as most servers do, for who accepts it."""
+class ReplayServer:
+    """Serves the document of each feed at the time `now`, compressed if `compresses` and the client accepts it."""
 
-    history: History
+    history: FeedHistory
     now: float = 0.0
     compresses: bool = True
     port: int = 0
-    asked_bytes: int = 0  # of all requests
-    _feeds: dict[str, PastFeed] = field(default_factory=dict)
+    request_bytes: int = 0  # sum of all requests
+    _feeds: dict[str, RecordedFeed] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._feeds = {feed.name: feed for feed in self.history.feeds}
 
-    def url(self, feed: PastFeed) -> str:
+    def url(self, feed: RecordedFeed) -> str:
         return f"http://127.0.0.1:{self.port}/{feed.name}"
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator[Replay]:
-        """It answers inside."""
+    async def listen(self) -> AsyncIterator[ReplayServer]:
+        """Accept requests while the context is open."""
         app = web.Application()
         app.router.add_get("/{feed}", self._answer)
         runner = web.AppRunner(app, access_log=None)
@@ -45,8 +45,8 @@ class Replay:
             await runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.Response:
-        """The document, or 304 for who has it."""
-        self.asked_bytes += len(request.raw_path) + 17 + sum(len(k) + len(v) + 4 for k, v in request.raw_headers)
+        """Return the document, or 304 if the client has it."""
+        self.request_bytes += len(request.raw_path) + 17 + sum(len(k) + len(v) + 4 for k, v in request.raw_headers)
         feed = self._feeds.get(request.match_info["feed"])
         document = None if feed is None else feed.document(self.now)
         if document is None:

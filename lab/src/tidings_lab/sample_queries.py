@@ -1,4 +1,4 @@
-"""Drawing subscriptions from posts: a few distinct words of one random post each, as text or as word numbers."""
+"""Draw subscriptions from posts: some distinct terms of one random post each, as text or as term ids."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from tidings.index.compile import GrowingVocabulary
 from tidings.query.conjunctions import Conjunctions
 from tidings.ragged import take_rows
 from tidings.text import reference_analyzer
-from tidings.text.analyzer import Received, Receiver
+from tidings.text.analyzer import AnalyzedBatch, Analyzer
 from tidings.text.vocabulary import Vocabulary
 
-FEWEST, MOST = 2, 4  # words of a drawn subscription
-_CHUNK = 1_000_000  # subscriptions drawn at once, so that ten million need no memory beyond the result
+MIN_TERMS, MAX_TERMS = 2, 4  # terms per drawn subscription
+_CHUNK = 1_000_000  # subscriptions per step, to limit the memory for ten million
 _BATCH = 20_000
 
 
 def draw_rows(
     starts: NDArray[np.int64], counts: NDArray[np.int64], rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """For each count, so many distinct places of one random row of ``starts``; rows shorter than `MOST` are not drawn.
+    """For each count, draw that number of distinct positions of one random row of at least `MAX_TERMS`.
 
-    Returns the places one after another and where those of each draw start.
+    Returns the concatenated positions and the start of each draw.
     """
     lengths = np.diff(starts)
-    long_enough = np.flatnonzero(lengths >= max(MOST, int(counts.max(initial=0))))
+    long_enough = np.flatnonzero(lengths >= max(MAX_TERMS, int(counts.max(initial=0))))
     parts = [_draw(starts, lengths, long_enough, counts[at : at + _CHUNK], rng) for at in range(0, len(counts), _CHUNK)]
     ends = np.cumsum(counts, dtype=np.uint64)
     return np.concatenate([np.zeros(0, np.int64), *parts]), np.concatenate([np.zeros(1, np.uint64), ends])
@@ -49,16 +49,16 @@ def _draw(
     for number in range(drawn.shape[1]):
         place = (rng.random(len(counts)) * (lengths[row] - number)).astype(np.int64)
         for before in np.sort(drawn[:, :number], axis=1).T:
-            place += place >= before  # step over those already drawn
+            place += place >= before  # skip those already drawn
         drawn[:, number] = place
     flat: NDArray[np.int64] = (starts[row][:, None] + drawn)[np.arange(drawn.shape[1]) < counts[:, None]]
     return flat
 
 
 def draw_queries(
-    texts: Sequence[str], count: int, rng: np.random.Generator, fewest: int = FEWEST, most: int = MOST
+    texts: Sequence[str], count: int, rng: np.random.Generator, fewest: int = MIN_TERMS, most: int = MAX_TERMS
 ) -> pa.Array:
-    """So many queries of two to four words (or as told), each the words of one of these texts."""
+    """Draw `count` queries with `fewest` to `most` words of one of these texts each."""
     rows = [_query_words(text) for text in texts]
     numbers = pa.array([word for row in rows for word in row], pa.string())
     starts = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
@@ -68,10 +68,10 @@ def draw_queries(
 
 
 def _query_words(text: str) -> list[str]:
-    """The words of a text that a query may be made of: no stop words, letters only, each stem once."""
+    """Return the words of a text that a query may contain: letters only, no stop words, each stem once."""
     decoded = reference_analyzer.decode_entities(text)
-    found: dict[str, str] = {}
-    for token in reference_analyzer.tokens(decoded):
+    words: dict[str, str] = {}
+    for token in reference_analyzer.tokenize(decoded):
         raw = decoded[token.start : token.end].lower()
         if (
             token.term
@@ -80,27 +80,27 @@ def _query_words(text: str) -> list[str]:
             and raw.isalpha()
             and len(raw) >= 3
         ):
-            found.setdefault(token.term, raw)
-    return list(found.values())
+            words.setdefault(token.term, raw)
+    return list(words.values())
 
 
 @dataclass(frozen=True, slots=True)
 class NumberedPosts:
-    """Posts as the numbers of their words, each word once: post i has ``words[starts[i]:starts[i+1]]``."""
+    """Posts as distinct term ids: post i has `words[starts[i]:starts[i + 1]]`."""
 
     words: NDArray[np.uint32]
     starts: NDArray[np.int64]
-    terms: list[bytes]  # the text of word number n is terms[n - 1]
+    terms: list[bytes]  # the text of term id n is terms[n - 1]
 
     def __len__(self) -> int:
         return len(self.starts) - 1
 
     @classmethod
     def of(cls, texts: pa.Array) -> NumberedPosts:
-        """Every word of these texts gets a number; stop words and hashtags do not."""
+        """Analyze texts; stop words and hashtags get no id."""
         vocabulary = GrowingVocabulary()
-        receiver = Receiver(vocabulary)
-        pieces = [receiver.receive(texts.slice(at, _BATCH)) for at in range(0, len(texts), _BATCH)]
+        receiver = Analyzer(vocabulary)
+        pieces = [receiver.analyze(texts.slice(at, _BATCH)) for at in range(0, len(texts), _BATCH)]
         terms = vocabulary.added.terms()
         is_word = np.array([False, *(not term.startswith(b"#") for term in terms)], bool)
         keys = [_distinct(piece, at * _BATCH, is_word) for at, piece in enumerate(pieces)]
@@ -109,55 +109,55 @@ class NumberedPosts:
         return cls((whole & np.uint64(0xFFFFFFFF)).astype(np.uint32), starts.astype(np.int64), terms)
 
     def first(self, posts: int) -> NumberedPosts:
-        """The first posts, at most so many."""
+        """Return the first `posts` posts."""
         starts = self.starts[: posts + 1]
         return NumberedPosts(self.words[: starts[-1]], starts, self.terms)
 
     def draw(self, count: int, seed: int, words: int | None = None) -> Conjunctions:
-        """So many subscriptions of two to four words (or of exactly so many), each from one post."""
+        """Draw `count` subscriptions of two to four terms (or exactly `words`), each from one post."""
         rng = np.random.default_rng([seed, count])
-        counts = rng.integers(FEWEST, MOST + 1, count) if words is None else np.full(count, words)
+        counts = rng.integers(MIN_TERMS, MAX_TERMS + 1, count) if words is None else np.full(count, words)
         places, starts = draw_rows(self.starts, counts.astype(np.int64), rng)
-        return plain_conjunctions(self.words[places], starts)
+        return make_conjunctions(self.words[places], starts)
 
-    def received(self, new_number: NDArray[np.uint32]) -> Received:
-        """The posts as a matcher gets them: words renumbered, those nobody subscribed to (0) dropped."""
+    def to_batch(self, new_number: NDArray[np.uint32]) -> AnalyzedBatch:
+        """Return the posts as a matcher gets them: terms renumbered, unsubscribed terms (0) removed."""
         terms = new_number[self.words]
-        kept = np.concatenate([[0], np.cumsum(terms > 0)])[self.starts].astype(np.uint32)
-        return Received(terms[terms > 0], np.ascontiguousarray(np.column_stack([kept[:-1], kept[1:]])))
+        bounds = np.concatenate([[0], np.cumsum(terms > 0)])[self.starts].astype(np.uint32)
+        return AnalyzedBatch(terms[terms > 0], np.ascontiguousarray(np.column_stack([bounds[:-1], bounds[1:]])))
 
 
-def _distinct(piece: Received, first_row: int, is_word: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """(row, word) of all words of a batch, each once, as one sorted number each."""
+def _distinct(piece: AnalyzedBatch, first_row: int, is_word: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Return the distinct (row, term) pairs of a batch as sorted numbers."""
     bounds = piece.bounds.astype(np.int64)
     terms, starts = take_rows(piece.terms, bounds[:, 0], bounds[:, 1] - bounds[:, 0])
     row = np.repeat(np.arange(first_row, first_row + len(bounds), dtype=np.uint64), np.diff(starts).astype(np.int64))
     return np.unique((row << np.uint64(32) | terms)[is_word[terms]])
 
 
-def plain_conjunctions(terms: NDArray[np.uint32], starts: NDArray[np.uint64]) -> Conjunctions:
-    """Subscription i asks for ``terms[starts[i]:starts[i+1]]`` and nothing else."""
+def make_conjunctions(terms: NDArray[np.uint32], starts: NDArray[np.uint64]) -> Conjunctions:
+    """Return conjunctions: subscription i has exactly the terms `terms[starts[i]:starts[i + 1]]`."""
     count = len(starts) - 1
     return Conjunctions(
         terms=terms,
         starts=starts,
-        owner=np.arange(count, dtype=np.uint32),
-        program=np.zeros(count, np.uint32),
-        programs=[],
+        subscription=np.arange(count, dtype=np.uint32),
+        residual=np.zeros(count, np.uint32),
+        residuals=[],
         regions=np.zeros((0, 4)),
         anchor_region=np.full(count, -1, np.int64),
     )
 
 
-def by_frequency(conjunctions: Conjunctions, terms: int) -> tuple[NDArray[np.uint32], int]:
-    """(the new number of each word, from the most frequent on, 0 for words nobody asks for; how many are asked for)."""
+def number_by_frequency(conjunctions: Conjunctions, terms: int) -> tuple[NDArray[np.uint32], int]:
+    """Return the new id of each term by descending frequency (0: not subscribed), and the number of such terms."""
     counts = np.bincount(conjunctions.terms, minlength=terms + 1)
     numbers = np.where(counts > 0, layout.frequency_order(counts), 0).astype(np.uint32)
     return numbers, int(np.count_nonzero(counts))
 
 
 def vocabulary_bytes(terms: Sequence[bytes], new_number: NDArray[np.uint32]) -> int:
-    """What the dictionary of the subscribed words takes."""
+    """Return the bytes of the vocabulary of the subscribed terms."""
     used = [terms[number - 1] for number in np.flatnonzero(new_number).tolist()]
     built = Vocabulary.build(used)
     return built.text.nbytes + built.starts.nbytes + built.table.nbytes

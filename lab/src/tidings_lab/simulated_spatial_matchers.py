@@ -1,7 +1,7 @@
-"""So many workers of a space plan in one process: each gets what the dispatcher gives it, and is timed on its own.
+"""The workers of a spatial plan, simulated in one process: each gets what the dispatcher sends and is timed separately.
 
-As `fleet.py` does for plans of words. Updates count too, at the paper's pace: one for five posts, half of them
-insertions, which a worker compiles, half deletions, which it looks up.
+The counterpart of `simulated_matchers.py`. Updates are included at the rate of the paper: one per five posts, half of
+them insertions, which a worker compiles, half deletions, which it looks up.
 """
 
 from __future__ import annotations
@@ -16,37 +16,38 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidings.balance.spatial_fit import Located, learn_space
+from tidings.balance.spatial_fit import PostSample, spatial_fitter
 from tidings.index.builder import create_index
 from tidings.index.compile import GrowingVocabulary, compile_subscriptions
 from tidings.index.id_lookup import find_ids
 from tidings.index.manifest import PlanRecord
-from tidings.index.reader import Index, LiveSegment
+from tidings.index.plan_files import cached_spatial_plan
+from tidings.index.reader import Index, SegmentView
 from tidings.index.segment import build_segment
-from tidings.index.sharding import Share
-from tidings.index.spatial_shards import share_by_area, space_plan
-from tidings.matching.segment_matcher import FlatMatcher
-from tidings.plan.load_model import OBJECTS_AN_UPDATE
-from tidings.plan.space import SpacePlan
-from tidings.routing.router import Routed
-from tidings.routing.spatial_router import AreaRouter
-from tidings.routing.stats import Noted, all_of
-from tidings.text.analyzer import Received
+from tidings.index.sharding import ShardInput
+from tidings.index.spatial_shards import shard_by_region
+from tidings.matching.segment_matcher import SegmentMatcher
+from tidings.plan.load_model import POSTS_PER_UPDATE
+from tidings.plan.space import SpatialPlan
+from tidings.routing.router import RoutedBatch
+from tidings.routing.spatial_router import SpatialRouter
+from tidings.routing.stats import RoutingStats, merge_stats
+from tidings.text.analyzer import AnalyzedBatch
 
 BATCH = 20_000  # posts that are routed and matched together
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """Some posts as they were received, and where they are."""
+class PostBatch:
+    """Analyzed posts and their positions."""
 
-    received: Received
+    received: AnalyzedBatch
     where: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class SpaceWork:
-    """Processor seconds of every worker (a row a round), of the dispatcher (a round each), and what they were given."""
+class SpatialWork:
+    """CPU seconds of every worker (one row per round) and of the dispatcher (per round), and their input."""
 
     posts: int
     updates: int
@@ -56,10 +57,10 @@ class SpaceWork:
     updating: NDArray[np.float64]
     routing: NDArray[np.float64]
 
-    def described(self) -> dict[str, Any]:
-        """`throughput` counts posts and updates, and is what all take together while the slowest is busy.
+    def to_dict(self) -> dict[str, Any]:
+        """`throughput` is posts and updates per second of the slowest worker.
 
-        Of each worker the quickest round counts: others were disturbed.
+        The fastest round of each worker counts; the others were disturbed.
         """
         matching, routing = self.matching.min(axis=0), float(self.routing.min())
         own = matching + self.updating.min(axis=0)
@@ -76,137 +77,142 @@ class SpaceWork:
         }
 
 
-class Shift:
-    """What a fleet is given of some posts and new subscriptions, and the times it takes, round by round."""
+class MeasuredRun:
+    """The input of a cluster (posts and new subscriptions) and its times, round by round."""
 
-    def __init__(self, fleet: SpaceFleet, batches: list[Batch], new: pa.Table | None = None) -> None:
-        self._fleet, self._batches = fleet, batches
+    def __init__(self, cluster: SimulatedSpatialCluster, batches: list[PostBatch], new: pa.Table | None = None) -> None:
+        self._fleet, self._batches = cluster, batches
         self._posts = sum(len(batch.received) for batch in batches)
-        self._updates = 0 if new is None else self._posts // OBJECTS_AN_UPDATE
-        self._coming = fleet.coming(None if new is None else new.slice(0, self._updates // 2))
-        self._routed = [fleet.router.route(batch.received, batch.where) for batch in batches]
+        self._updates = 0 if new is None else self._posts // POSTS_PER_UPDATE
+        self._new_shards = cluster.shard_updates(None if new is None else new.slice(0, self._updates // 2))
+        self._routed = [cluster.router.route(batch.received, batch.where) for batch in batches]
         self._rounds: list[tuple[float, NDArray[np.float64], NDArray[np.float64]]] = []
-        self._hits = np.zeros(fleet.router.matchers, np.int64)
-        self._turn()  # makes room
+        self._hits = np.zeros(cluster.router.matchers, np.int64)
+        self._match_all()  # grows the buffers
 
-    def turn(self) -> None:
-        """One round more: route, match, update."""
+    def run_round(self) -> None:
+        """Route, match and update once."""
         start = time.thread_time()
         for batch in self._batches:
             self._fleet.router.route(batch.received, batch.where)
         routing = time.thread_time() - start
-        self._rounds.append((routing, self._turn(), self._fleet.update(self._coming)))
+        self._rounds.append((routing, self._match_all(), self._fleet.update(self._new_shards)))
 
-    def _turn(self) -> NDArray[np.float64]:
+    def _match_all(self) -> NDArray[np.float64]:
         seconds = np.zeros(self._fleet.router.matchers)
         self._hits[:] = 0
         for batch, routed in zip(self._batches, self._routed, strict=True):
             self._fleet.match_shares(batch, routed, seconds, self._hits)
         return seconds
 
-    def work(self) -> SpaceWork:
-        """What all rounds tell."""
+    def work(self) -> SpatialWork:
+        """Return the times of all rounds."""
         sent = np.zeros(self._fleet.router.matchers, np.int64)
         for routed in self._routed:
-            for share in routed.shares:
+            for share in routed.batches:
                 sent[share.matcher] += len(share.posts)
         routing, matching, updating = (np.array(some) for some in zip(*self._rounds, strict=True))
-        return SpaceWork(self._posts, self._updates, sent, self._hits, matching, updating, routing)
+        return SpatialWork(self._posts, self._updates, sent, self._hits, matching, updating, routing)
 
 
-def side_by_side(shifts: Sequence[Shift], rounds: int) -> list[SpaceWork]:
-    """Contenders take turns, so that whatever disturbs the machine for a while disturbs all; every other round in the
-    opposite order."""
+def measure_in_turns(runs: Sequence[MeasuredRun], rounds: int) -> list[SpatialWork]:
+    """Run rounds in turns, so that disturbances affect all contenders; every other round in reverse order."""
     for number in range(rounds):
-        for shift in shifts if number % 2 else shifts[::-1]:
-            shift.turn()
-    return [shift.work() for shift in shifts]
+        for run in runs if number % 2 else runs[::-1]:
+            run.run_round()
+    return [run.work() for run in runs]
 
 
-class SpaceFleet:
-    """An index shared out by a space plan, the dispatcher before it, the matchers behind."""
+class SimulatedSpatialCluster:
+    """An index sharded by a spatial plan, its dispatcher and its matchers."""
 
     def __init__(self, index: Index) -> None:
         self.index = index
-        self.router = AreaRouter(index)
-        self._held: dict[int, list[tuple[LiveSegment, FlatMatcher]]] = {}
+        self.router = SpatialRouter(index)
+        self._matchers: dict[int, list[tuple[SegmentView, SegmentMatcher]]] = {}
 
     @classmethod
-    def learned(cls, folder: Path, subscriptions: pa.Table, name: str, workers: int, sample: Located) -> SpaceFleet:
-        learn = learn_space(name, workers, lambda: sample)
+    def learn(
+        cls, folder: Path, subscriptions: pa.Table, name: str, workers: int, sample: PostSample
+    ) -> SimulatedSpatialCluster:
+        learn = spatial_fitter(name, workers, lambda: sample)
         return cls(create_index(folder, subscriptions, PlanRecord(name, workers, 7), learn)[0])
 
     @property
-    def plan(self) -> SpacePlan:
+    def plan(self) -> SpatialPlan:
         assert self.index.manifest.plan is not None
-        return space_plan(self.index.folder / self.index.manifest.plan.space)
+        return cached_spatial_plan(self.index.folder / self.index.manifest.plan.spatial_file)
 
     def memory(self) -> dict[str, int]:
-        """Bytes of the dispatcher, and of the worker that needs most."""
-        shards = [self.index.shard(number) for number in range(self.router.matchers)]
+        """Return the bytes of the dispatcher and of the largest worker."""
+        shards = [self.index.open_shard(number) for number in range(self.router.matchers)]
         largest = max(sum(live.segment.size_bytes for live in shard) for shard in shards)
         return {"dispatcher_bytes": self.router.size_bytes, "worker_bytes": largest}
 
-    def receive(self, posts: pa.Table) -> list[Batch]:
-        receiver, found = self.index.receiver(), []
+    def analyze(self, posts: pa.Table) -> list[PostBatch]:
+        receiver, found = self.index.analyzer(), []
         for at in range(0, len(posts), BATCH):
-            some = posts.slice(at, BATCH)
-            where = np.column_stack([np.asarray(some.column(name), np.float64) for name in ("lon", "lat")])
-            received = receiver.receive(some.column("text").combine_chunks())
-            kept = Received(received.terms.copy(), received.bounds.copy(), received.refused)
-            found.append(Batch(kept, where))
+            piece = posts.slice(at, BATCH)
+            where = np.column_stack([np.asarray(piece.column(name), np.float64) for name in ("lon", "lat")])
+            received = receiver.analyze(piece.column("text").combine_chunks())
+            kept = AnalyzedBatch(received.terms.copy(), received.bounds.copy(), received.rejected)
+            found.append(PostBatch(kept, where))
         return found
 
-    def noted(self, batches: list[Batch]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """What a dispatcher counts of these posts: cells, and the posts sent of each."""
-        found = all_of(Noted.of(self.router.route(batch.received, batch.where)) for batch in batches)
-        return found.cells, found.by_cell
+    def count_routed(self, batches: list[PostBatch]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Route posts. Returns the cells and the number of posts sent per cell."""
+        found = merge_stats(
+            RoutingStats.from_routed(self.router.route(batch.received, batch.where)) for batch in batches
+        )
+        return found.cells, found.sent_by_cell
 
-    def match(self, batch: Batch) -> None:
-        """Route and match a batch, one worker after the other."""
+    def match(self, batch: PostBatch) -> None:
+        """Route and match a batch, one worker after another."""
         nothing = np.zeros(self.router.matchers), np.zeros(self.router.matchers, np.int64)
         self.match_shares(batch, self.router.route(batch.received, batch.where), *nothing)
 
-    def match_shares(self, batch: Batch, routed: Routed, seconds: NDArray[np.float64], hits: NDArray[np.int64]) -> None:
-        """Add what each worker takes and finds."""
-        for share in routed.shares:
+    def match_shares(
+        self, batch: PostBatch, routed: RoutedBatch, seconds: NDArray[np.float64], hits: NDArray[np.int64]
+    ) -> None:
+        """Match a routed batch. Adds the seconds and matches of each worker to the given arrays."""
+        for share in routed.batches:
             bounds = np.ascontiguousarray(np.column_stack([share.starts[:-1], share.starts[1:]]))
-            received, where = Received(share.terms, bounds), batch.where[share.posts]
+            received, where = AnalyzedBatch(share.terms, bounds), batch.where[share.posts]
             start = time.thread_time()
             for _, matcher in self._shard(share.matcher):
                 hits[share.matcher] += len(matcher.match(received, where))
             seconds[share.matcher] += time.thread_time() - start
 
-    def coming(self, new: pa.Table | None) -> list[tuple[Share, pa.Array]]:
-        """New subscriptions as they are shared out, with their ids."""
+    def shard_updates(self, new: pa.Table | None) -> list[tuple[ShardInput, pa.Array]]:
+        """Return new subscriptions by shard, with their ids."""
         if new is None or not len(new):
             return []
         vocabulary = GrowingVocabulary(self.index.vocabulary, self.index.manifest.terms)
         compiled = compile_subscriptions(new, vocabulary)
         ids = new.column("id").combine_chunks().take(pa.array(compiled.rows))
-        shares = share_by_area(compiled.conjunctions.by_owner(), self.plan, vocabulary.text_of)
+        shares = shard_by_region(compiled.conjunctions.sort_by_subscription(), self.plan, vocabulary.text_of)
         return [(share, ids.take(pa.array(share.subscriptions))) for share in shares]
 
-    def update(self, coming: Sequence[tuple[Share, pa.Array]]) -> NDArray[np.float64]:
-        """The seconds each worker takes to compile its share of what comes, and to look up as many that go."""
+    def update(self, updates: Sequence[tuple[ShardInput, pa.Array]]) -> NDArray[np.float64]:
+        """Return the seconds per worker to compile its insertions and to look up the same number of deletions."""
         seconds = np.zeros(self.router.matchers)
-        for share, ids in coming:
+        for share, ids in updates:
             start = time.thread_time()
             build_segment(share.conjunctions, ids)
             for live, _ in self._shard(share.number):
-                find_ids(ids, live.segment.ids, live.segment.id_hash, live.segment.id_place)
+                find_ids(ids, live.segment.ids, live.segment.id_hash, live.segment.id_row)
             seconds[share.number] += time.thread_time() - start
         return seconds
 
-    def _shard(self, number: int) -> list[tuple[LiveSegment, FlatMatcher]]:
-        if number not in self._held:
+    def _shard(self, number: int) -> list[tuple[SegmentView, SegmentMatcher]]:
+        if number not in self._matchers:
             terms = self.index.manifest.terms
-            live = self.index.shard(number)
-            self._held[number] = [(one, FlatMatcher(one.segment, terms, one.removed)) for one in live]
-        return self._held[number]
+            live = self.index.open_shard(number)
+            self._matchers[number] = [(view, SegmentMatcher(view.segment, terms, view.removed)) for view in live]
+        return self._matchers[number]
 
 
-def renumbered(subscriptions: pa.Table, first: int) -> pa.Table:
+def renumber(subscriptions: pa.Table, first: int) -> pa.Table:
     """The same subscriptions with ids from `first` on."""
     ids = pa.array(np.arange(first, first + len(subscriptions)))
     return subscriptions.set_column(subscriptions.column_names.index("id"), "id", ids)

@@ -1,14 +1,14 @@
-"""The stream for an hour and more: `tidings run` under a steady load, with subscriptions that come and go all the time.
+"""Soak test: `tidings run` for an hour under constant load while subscriptions change.
 
-What is kept is short, so that everything that should be deleted is deleted many times over. One post of every file is
-marked and must be found exactly once. The record holds every look at the stream, what grew, and what went wrong.
+Retention is short, so that deletion happens many times. One post of every file is marked and must be found exactly
+once. The result has all samples, the trends, and the problems.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,34 +19,41 @@ from tidings.store import open_store
 from tidings_lab.churn import Churn
 from tidings_lab.datasets import Posts, sample_texts
 from tidings_lab.feeder import MARKER, Feeder
+from tidings_lab.progress import Report
 from tidings_lab.sample_queries import draw_queries
-from tidings_lab.soak_report import Seen, columns, problems, trends
-from tidings_lab.soak_samples import Observer
-from tidings_lab.streaming import Streaming, streaming
+from tidings_lab.soak_report import SoakOutcome, compute_trends, find_problems, to_columns
+from tidings_lab.soak_samples import StreamObserver
+from tidings_lab.stream_process import StreamProcess, stream_process
 
-Say = Callable[[str], None]
-WORDS = (4, 5)  # of a subscription: about one match a post
-_KEPT = ("--keep-days", "0.01", "--keep-matches", "1000", "--processed", "delete")  # a quarter of an hour
-_GLANCE_S = 0.25
-_SAMPLES = 360  # of a whole run
-_START_S = 120.0
-_DRAIN_S = 120.0
+QUERY_TERMS = (4, 5)  # minimum and maximum per subscription: about one match per post
+_RETENTION = (
+    "--keep-days",
+    "0.01",
+    "--keep-matches",
+    "1000",
+    "--processed",
+    "delete",
+)  # 14 minutes
+_POLL_S = 0.25
+_SAMPLES = 360  # per run
+_START_TIMEOUT_S = 120.0
+_DRAIN_TIMEOUT_S = 120.0
 _ALL_BATCHES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
-    """How long, how much."""
+class SoakLoad:
+    """Duration and load."""
 
     minutes: float = 60.0
     subscriptions: int = 100_000
     posts_per_second: int = 1_000
-    changed_share: float = 0.01  # of the subscriptions, a minute
+    changed_share: float = 0.01  # of the subscriptions, per minute
     file_every_s: float = 1.0
     options: tuple[str, ...] = ("--trigger", "1 s")
 
     @property
-    def changed_a_minute(self) -> int:
+    def changed_per_minute(self) -> int:
         return round(self.subscriptions * self.changed_share)
 
     @property
@@ -54,112 +61,112 @@ class Load:
         return max(2.0, self.minutes * 60 / _SAMPLES)
 
 
-def measure_soak(posts: Posts, load: Load, seed: int, say: Say) -> dict[str, Any]:
-    """Run it; returns what the record keeps. What went wrong is in `problems`."""
+def measure_soak(posts: Posts, load: SoakLoad, seed: int, report: Report) -> dict[str, Any]:
+    """Run the soak test. `problems` of the result lists what failed."""
     rng = np.random.default_rng([seed, 4])
     texts = sample_texts(posts, rng)
-    queries, later = (
-        draw_queries(texts, count, rng, *WORDS).to_pylist()
-        for count in (load.subscriptions, max(1, round(load.changed_a_minute * load.minutes)))
+    queries, replacements = (
+        draw_queries(texts, count, rng, *QUERY_TERMS).to_pylist()
+        for count in (load.subscriptions, max(1, round(load.changed_per_minute * load.minutes)))
     )
     with tempfile.TemporaryDirectory(prefix="tidings-soak-") as name, open_store(Path(name) / "state") as store:
-        marker = store.subscribe(MARKER)
-        live = store.subscribe_many([(query,) for query in queries])
-        with streaming(Path(name), (*_KEPT, *load.options)) as stream:
-            observer = Observer(stream.state, store, stream.process.pid, marker, stream.places)
+        marker = store.subscriptions.add(MARKER)
+        live = store.subscriptions.add_many([(query,) for query in queries])
+        with stream_process(Path(name), (*_RETENTION, *load.options)) as stream:
+            observer = StreamObserver(stream.state, store, stream.process.pid, marker, stream.folders)
             feeder = Feeder(stream.posts, posts, load.posts_per_second, load.file_every_s, marked=1)
-            churn = Churn(store, live, later, load.changed_a_minute, rng)
-            return _Soak(load, stream, observer, feeder, churn).run(say)
+            churn = Churn(store, live, replacements, load.changed_per_minute, rng)
+            return _Soak(load, stream, observer, feeder, churn).run(report)
 
 
 @dataclass(frozen=True, slots=True)
 class _Soak:
-    """A stream, what loads it, and who looks at it."""
+    """A stream, its load and its observer."""
 
-    load: Load
-    stream: Streaming
-    observer: Observer
+    load: SoakLoad
+    stream: StreamProcess
+    observer: StreamObserver
     feeder: Feeder
     churn: Churn
 
-    def run(self, say: Say) -> dict[str, Any]:
-        """Start, look for as long as told, let it catch up, stop."""
-        self.feeder.put()
-        self._until_taken(1, _START_S)
-        self.observer.begin()
+    def run(self, report: Report) -> dict[str, Any]:
+        """Start, observe for the given time, wait for the backlog, stop."""
+        self.feeder.write_file()
+        self._wait_until_read(1, _START_TIMEOUT_S)
+        self.observer.reset()
         self.feeder.start()
         self.churn.start()
-        self._observe(say)
+        self._observe(report)
         self.churn.stop()
         self.feeder.stop()
-        self._until_taken(self.feeder.put_posts, _DRAIN_S)
-        self.observer.sample(self.feeder.put_posts)
-        return self._described(self._ended())
+        self._wait_until_read(self.feeder.posts_written, _DRAIN_TIMEOUT_S)
+        self.observer.sample(self.feeder.posts_written)
+        return self._describe(self._finish())
 
-    def _until_taken(self, posts: int, seconds: float) -> None:
-        """Wait; that the stream has ended or takes too long is told by what is missing in the end."""
+    def _wait_until_read(self, posts: int, seconds: float) -> None:
+        """Wait until the stream has read this number of posts; `find_problems` reports a timeout later."""
         end = time.monotonic() + seconds
-        while self.stream.runs and time.monotonic() < end:
-            told = self.observer.glance()
-            if told is not None and told.posts >= posts:
+        while self.stream.is_running and time.monotonic() < end:
+            snapshot = self.observer.observe_batch()
+            if snapshot is not None and snapshot.posts >= posts:
                 break
-            time.sleep(_GLANCE_S)
+            time.sleep(_POLL_S)
 
-    def _observe(self, say: Say) -> None:
-        """Look again and again until the time is over or the stream has ended; tell once a minute."""
+    def _observe(self, report: Report) -> None:
+        """Take samples until the time is over or the stream has ended; report once per minute."""
         start = time.monotonic()
         next_sample, next_line = start, start + 60
-        while self.stream.runs and (now := time.monotonic()) < start + self.load.minutes * 60:
-            self.observer.glance()
+        while self.stream.is_running and (now := time.monotonic()) < start + self.load.minutes * 60:
+            self.observer.observe_batch()
             if now >= next_sample:
                 next_sample += self.load.sample_every_s
-                sample = self.observer.sample(self.feeder.put_posts)
+                sample = self.observer.sample(self.feeder.posts_written)
                 if now >= next_line:
                     next_line += 60
-                    say(f"  {(now - start) / 60:3.0f} min: {described(sample)}")
-            time.sleep(_GLANCE_S)
+                    report(f"  {(now - start) / 60:3.0f} min: {format_sample(sample)}")
+            time.sleep(_POLL_S)
 
-    def _ended(self) -> Seen:
-        ran, store, last = self.stream.runs, self.observer.store, self.observer.samples[-1]
+    def _finish(self) -> SoakOutcome:
+        was_running, store, last = self.stream.is_running, self.observer.store, self.observer.samples[-1]
         code = self.stream.stop()
         self.observer.read_marked()
-        return Seen(
-            ended_early=not ran,
+        return SoakOutcome(
+            ended_early=not was_running,
             exit_code=code,
-            posts_put=self.feeder.put_posts,
-            posts_taken=last["posts"],
-            marked_put=self.feeder.put_marked,
+            posts_written=self.feeder.posts_written,
+            posts_read=last["posts"],
+            marked_written=self.feeder.marked_written,
             marked_found=self.observer.marked,
             matches=last["matches"],
-            unfinished=sum(one.state != "done" for one in store.ledger(last=_ALL_BATCHES)),
+            unfinished=sum(one.state != "done" for one in store.batches.recent(limit=_ALL_BATCHES)),
             rejected=store.sizes().rejected,
-            load=str(self.feeder.failure or self.churn.failure or ""),
-            said=tuple(self.stream.said),
+            load_error=str(self.feeder.failure or self.churn.failure or ""),
+            output_lines=tuple(self.stream.output_lines),
         )
 
-    def _described(self, seen: Seen) -> dict[str, Any]:
+    def _describe(self, outcome: SoakOutcome) -> dict[str, Any]:
         return {
             "minutes": self.load.minutes,
             "subscriptions": self.load.subscriptions,
             "posts_per_second": self.load.posts_per_second,
-            "changed_a_minute": self.load.changed_a_minute,
+            "changed_per_minute": self.load.changed_per_minute,
             "changed": self.churn.changed,
-            "options": [*_KEPT, *self.load.options],
-            "posts": seen.posts_taken,
-            "matches": seen.matches,
+            "options": [*_RETENTION, *self.load.options],
+            "posts": outcome.posts_read,
+            "matches": outcome.matches,
             "batches": self.observer.samples[-1]["batches"],
-            "problems": list(problems(seen)),
-            "trends": trends(self.observer.samples),
-            "samples": columns(self.observer.samples),
+            "problems": list(find_problems(outcome)),
+            "trends": compute_trends(self.observer.samples),
+            "samples": to_columns(self.observer.samples),
         }
 
 
-def described(sample: Mapping[str, Any]) -> str:
-    """One line of progress."""
+def format_sample(sample: Mapping[str, Any]) -> str:
+    """Return a line of progress."""
     memory = ", ".join(f"{name} {sample[f'{name}_mb']:,.0f}" for name in ("driver", "jvm", "workers"))
     disk = sum(sample["disk_mb"].values())
     return (
         f"{memory} MB; {sample['segments']} segments, version {sample['index_version']}; "
-        f"batch {sample['batch_ms']} ms, latency {sample['latency_ms']} ms, {sample['behind_posts']:,} posts behind; "
+        f"batch {sample['batch_ms']} ms, latency {sample['latency_ms']} ms, backlog {sample['backlog_posts']:,} posts; "
         f"{disk:,.0f} MB on disk; {sample['matches']:,} matches"
     )

@@ -48,7 +48,7 @@ def panel_lines(seen: Mapping[str, Any]) -> dict[str, list[Line]]:
 
 
 def _rate(at_s: Sequence[float], total: Sequence[float]) -> list[float | None]:
-    """Return the growth of a total per second; None for the first sample and where the total shrinks (a process ended)."""
+    """Return the growth of a total per second; None first, and where it shrinks because a process ended."""
     steps = zip(pairwise(at_s), pairwise(total), strict=True)
     return [None, *((d - c) / (b - a) if d >= c and b > a else None for (a, b), (c, d) in steps)]
 

@@ -1,4 +1,4 @@
-"""What a soak says in the end: what went wrong, and what grew."""
+"""Evaluation of a soak test: problems and trends."""
 
 from __future__ import annotations
 
@@ -13,64 +13,64 @@ _HOUR_S = 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What is known when it is over."""
+class SoakOutcome:
+    """Counts at the end of a soak test."""
 
     ended_early: bool
     exit_code: int
-    posts_put: int
-    posts_taken: int
-    marked_put: int
+    posts_written: int
+    posts_read: int
+    marked_written: int
     marked_found: int
     matches: int
     unfinished: int
     rejected: int
-    load: str  # what kept posts from being put or subscriptions from being changed
-    said: tuple[str, ...]
+    load_error: str  # why posts could not be written or subscriptions not be changed
+    output_lines: tuple[str, ...]
 
 
-def problems(seen: Seen) -> Iterator[str]:
-    """What went wrong, a sentence each; nothing when all is well."""
-    if seen.ended_early or seen.exit_code:
-        when = "before its time" if seen.ended_early else "when it was asked to stop"
-        yield f"the stream ended {when} with exit code {seen.exit_code}: {' | '.join(seen.said)}"
-    if seen.posts_taken != seen.posts_put:
-        yield f"{seen.posts_put:,} posts were put there, {seen.posts_taken:,} were taken"
-    if seen.marked_found != seen.marked_put:
-        yield f"{seen.marked_put:,} marked posts were put there, {seen.marked_found:,} matches were stored for them"
-    if not seen.matches:
+def find_problems(outcome: SoakOutcome) -> Iterator[str]:
+    """Yield a sentence per problem."""
+    if outcome.ended_early or outcome.exit_code:
+        when = "early" if outcome.ended_early else "when it was stopped"
+        yield f"the stream ended {when} with exit code {outcome.exit_code}: {' | '.join(outcome.output_lines)}"
+    if outcome.posts_read != outcome.posts_written:
+        yield f"{outcome.posts_written:,} posts were written, {outcome.posts_read:,} were read"
+    if outcome.marked_found != outcome.marked_written:
+        yield f"{outcome.marked_written:,} marked posts were written, {outcome.marked_found:,} matches stored"
+    if not outcome.matches:
         yield "no match was stored"
-    if seen.unfinished:
-        yield f"{seen.unfinished:,} batches were begun and are not done"
-    if seen.rejected:
-        yield f"{seen.rejected:,} rows were rejected"
-    if seen.load:
-        yield f"posts could not be put or subscriptions not be changed: {seen.load}"
-    yield from (f"the stream said: {line}" for line in seen.said if "failed" in line)
+    if outcome.unfinished:
+        yield f"{outcome.unfinished:,} batches were started but not committed"
+    if outcome.rejected:
+        yield f"{outcome.rejected:,} rows were rejected"
+    if outcome.load_error:
+        yield f"the load failed: {outcome.load_error}"
+    yield from (f"the stream printed: {line}" for line in outcome.output_lines if "failed" in line)
 
 
-def columns(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What was seen, a list for each quantity; of disk use a list for each kind."""
+def to_columns(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the samples as one list per quantity; disk use as one list per kind."""
     names = samples[0] if samples else {}
     plain = {name: [one[name] for one in samples] for name in names if name != "disk_mb"}
     kinds = samples[0]["disk_mb"] if samples else {}
     return {**plain, "disk_mb": {kind: [one["disk_mb"][kind] for one in samples] for kind in kinds}}
 
 
-def trends(samples: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Of each quantity the mean and the largest of the second half of the run, and how much it grew there an hour."""
-    late = samples[len(samples) // 2 :]
-    found = {}
+def compute_trends(samples: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """Return mean, maximum and growth per hour of each quantity in the second half of the run."""
+    second_half = samples[len(samples) // 2 :]
+    trends = {}
     for name in TRENDS:
-        points = [(one["at_s"], value) for one in late if (value := _value(one, name)) is not None]
+        points = [(one["at_s"], value) for one in second_half if (value := _value(one, name)) is not None]
         if len(points) > 1:
             at_s, values = np.array(points, np.float64).T
-            found[name] = {
+            trends[name] = {
                 "mean": float(values.mean()),
-                "most": float(values.max()),
+                "max": float(values.max()),
                 "per_hour": float(np.polyfit(at_s, values, 1)[0]) * _HOUR_S,
             }
-    return found
+    return trends
 
 
 def _value(sample: Mapping[str, Any], name: str) -> float | None:

@@ -1,4 +1,4 @@
-"""Looking at a running stream from outside, every few seconds: memory, processor, segments, batches, lag, disk."""
+"""Samples of a running stream, taken from outside: memory, CPU, segments, batches, latency, disk."""
 
 from __future__ import annotations
 
@@ -10,91 +10,93 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidings.atomic_io import folder_bytes
+from tidings.atomic_io import disk_usage_bytes
 from tidings.errors import IndexDamaged
 from tidings.index.manifest import load_manifest
 from tidings.store import Store
-from tidings.stream.metrics.snapshot import StreamFigures, load_figures
+from tidings.stream.metrics.snapshot import StreamSnapshot, load_snapshot
 
-_LATE = 200  # batches that may have ended between two looks
+_MAX_BATCHES = 200  # that may end between two samples
 _PAGE = 10_000
 
 
 @dataclass
-class Observer:
-    """What there is to see of the stream in `state`. `marker` is a subscription whose posts tell when they were put."""
+class StreamObserver:
+    """Observes the stream in `state`. `marker` is a subscription whose posts have the time when they were written."""
 
     state: Path
     store: Store
     pid: int
     marker: int
-    places: Mapping[str, Path]  # folders whose sizes are told beside that of the store
+    folders: Mapping[str, Path]  # folders whose sizes are sampled besides the store
     samples: list[dict[str, Any]] = field(default_factory=list)
-    marked: int = 0  # posts the marker has found
+    marked: int = 0  # marked posts found
     _cursor: int = 0
     _batch_s: list[float] = field(default_factory=list)
     _last_batch: int = -1
     _started: float = field(default_factory=time.monotonic)
 
-    def begin(self) -> None:
-        """Count from now on: what was before belongs to the start."""
-        self.glance()
+    def reset(self) -> None:
+        """Start counting now: exclude the start of the stream."""
+        self.observe_batch()
         self.read_marked()
         self._batch_s = []
         self._started = time.monotonic()
 
     @property
-    def figures(self) -> StreamFigures | None:
-        told = load_figures(self.state)
-        return told if told is not None and told.pid == self.pid else None
+    def snapshot(self) -> StreamSnapshot | None:
+        snapshot = load_snapshot(self.state)
+        return snapshot if snapshot is not None and snapshot.pid == self.pid else None
 
-    def glance(self) -> StreamFigures | None:
-        """Note how long the last batch took; called more often than batches end, so that none is missed."""
-        told = self.figures
-        if told is not None and told.batch > self._last_batch:
-            self._last_batch = told.batch
-            self._batch_s.append(told.batch_seconds)
-        return told
+    def observe_batch(self) -> StreamSnapshot | None:
+        """Record the duration of the last batch. Called more often than batches end, so that none is missed."""
+        snapshot = self.snapshot
+        if snapshot is not None and snapshot.batch > self._last_batch:
+            self._last_batch = snapshot.batch
+            self._batch_s.append(snapshot.batch_seconds)
+        return snapshot
 
-    def sample(self, put_posts: int) -> dict[str, Any]:
-        """All there is to see at this moment, `put_posts` having been put there; it is also added to `samples`."""
-        figures, waited = self.glance(), self.read_marked()
+    def sample(self, posts_written: int) -> dict[str, Any]:
+        """Take a sample after `posts_written` posts and append it to `samples`."""
+        snapshot, waited = self.observe_batch(), self.read_marked()
         batch_s, self._batch_s = self._batch_s, []
         sizes = self.store.sizes()
-        disk = {"store": sizes.bytes, **{name: folder_bytes(place) for name, place in self.places.items()}}
-        seen = {
+        disk = {"store": sizes.bytes, **{name: disk_usage_bytes(folder) for name, folder in self.folders.items()}}
+        sample = {
             "at_s": round(time.monotonic() - self._started, 1),
-            **processes(self.pid),
-            **_of_figures(figures, put_posts),
-            **_segments(self.state / "index", figures),
-            **_spread("batch_ms", batch_s),
-            **_spread("latency_ms", waited),
+            **measure_processes(self.pid),
+            **_snapshot_values(snapshot, posts_written),
+            **_count_segments(self.state / "index", snapshot),
+            **_summarize_ms("batch_ms", batch_s),
+            **_summarize_ms("latency_ms", waited),
             "stored_matches": sizes.matches,
             "disk_mb": {name: _megabytes(size) for name, size in disk.items()},
         }
-        self.samples.append(seen)
-        return seen
+        self.samples.append(sample)
+        return sample
 
     def read_marked(self) -> list[float]:
-        """Seconds from being put there to being stored, of the marked posts that were stored since the last look."""
-        stored_at = {one.batch: one.finished_at for one in self.store.ledger(last=_LATE) if one.finished_at}
+        """Return the latency in seconds of the marked posts that were stored since the last sample."""
+        stored_at = {
+            one.batch: one.finished_at for one in self.store.batches.recent(limit=_MAX_BATCHES) if one.finished_at
+        }
         waited: list[float] = []
-        while page := self.store.matches(self.marker, since=self._cursor, limit=_PAGE):
+        while page := self.store.matches.since(self.marker, cursor=self._cursor, limit=_PAGE):
             self._cursor = page[-1].cursor
             self.marked += len(page)
             waited += [stored_at[one.batch] - float(one.time or "nan") for one in page if one.batch in stored_at]
         return waited
 
 
-def processes(pid: int) -> dict[str, Any]:
-    """Resident memory of the driver, of its JVM and of the Python workers, and the processor time of all of them.
+def measure_processes(pid: int) -> dict[str, Any]:
+    """Return resident memory of the driver, its JVM and the Python workers, and the CPU time of all of them.
 
-    `…_private_mb` leaves out what is shared or mapped from files, as the index is.
+    `…_private_mb` excludes memory that is shared or mapped from files, like the index.
     """
     import psutil
 
     sizes = (f"{role}{kind}_mb" for kind in ("", "_private") for role in ("driver", "jvm", "workers"))
-    found: dict[str, float] = {**dict.fromkeys(sizes, 0.0), "workers": 0, "cpu_s": 0.0}
+    totals: dict[str, float] = {**dict.fromkeys(sizes, 0.0), "workers": 0, "cpu_s": 0.0}
     with suppress(psutil.NoSuchProcess):
         driver = psutil.Process(pid)
         for process in (driver, *driver.children(recursive=True)):
@@ -102,15 +104,15 @@ def processes(pid: int) -> dict[str, Any]:
                 role, memory = _role(process, pid), process.memory_info()
                 if role is None:
                     continue
-                found["cpu_s"] += sum(process.cpu_times()[:4])  # also of its children that have ended
-                found[f"{role}_mb"] += _megabytes(memory.rss)
-                found[f"{role}_private_mb"] += _megabytes(memory.rss - memory.shared)
-                found["workers"] += role == "workers"
-    return {name: round(value, 1) for name, value in found.items()}
+                totals["cpu_s"] += sum(process.cpu_times()[:4])  # also of terminated children
+                totals[f"{role}_mb"] += _megabytes(memory.rss)
+                totals[f"{role}_private_mb"] += _megabytes(memory.rss - memory.shared)
+                totals["workers"] += role == "workers"
+    return {name: round(value, 1) for name, value in totals.items()}
 
 
 def _role(process: Any, driver: int) -> str | None:
-    """What the JVM starts for a moment (it then has the JVM's memory too) has no role."""
+    """Return the role of a process. Short-lived children of the JVM, which share its memory, have none."""
     if process.pid == driver:
         return "driver"
     if process.ppid() == driver:
@@ -118,35 +120,35 @@ def _role(process: Any, driver: int) -> str | None:
     return "workers" if process.name().startswith("python") else None
 
 
-def _of_figures(figures: StreamFigures | None, put_posts: int) -> dict[str, Any]:
-    if figures is None:
-        figures = StreamFigures(0, "", "", "", 0, 0)
+def _snapshot_values(snapshot: StreamSnapshot | None, posts_written: int) -> dict[str, Any]:
+    if snapshot is None:
+        snapshot = StreamSnapshot(0, "", "", "", 0, 0)
     return {
-        "posts": figures.posts,
-        "matches": figures.matches,
-        "behind_posts": put_posts - figures.posts,
-        "waiting_files": figures.waiting_files,
-        "batches": figures.batches,
-        "index_version": figures.index_version,
+        "posts": snapshot.posts,
+        "matches": snapshot.matches,
+        "backlog_posts": posts_written - snapshot.posts,
+        "pending_files": snapshot.pending_files,
+        "batches": snapshot.batches,
+        "index_version": snapshot.index_version,
     }
 
 
-def _segments(index: Path, figures: StreamFigures | None) -> dict[str, Any]:
-    """Of all shards and of the one that has most, and how many subscriptions the index holds."""
+def _count_segments(index: Path, snapshot: StreamSnapshot | None) -> dict[str, Any]:
+    """Return the segments of all shards and of the largest one, and the subscriptions of the index."""
     with suppress(OSError, IndexDamaged):
-        if figures is not None and figures.index_version:
-            manifest = load_manifest(index, figures.index_version)
+        if snapshot is not None and snapshot.index_version:
+            manifest = load_manifest(index, snapshot.index_version)
             counts = [len(shard) for shard in manifest.shards]
             indexed = manifest.subscriptions
             return {"segments": sum(counts), "segments_of_shard": max(counts), "subscriptions": indexed}
     return {"segments": None, "segments_of_shard": None, "subscriptions": None}
 
 
-def _spread(name: str, seconds: Iterable[float]) -> dict[str, Any]:
-    """The median and the largest, in milliseconds; None of nothing."""
+def _summarize_ms(name: str, seconds: Iterable[float]) -> dict[str, Any]:
+    """Return median and maximum in milliseconds; None without values."""
     known = [round(value * 1000) for value in seconds]
     median = round(statistics.median(known)) if known else None
-    return {name: median, f"{name}_most": max(known, default=None)}
+    return {name: median, f"{name}_max": max(known, default=None)}
 
 
 def _megabytes(size: float) -> float:

@@ -1,8 +1,8 @@
-"""PS²Stream's workloads, drawn from tweets with a position: the query sets Q1, Q2, Q3, and how queries come and go.
+"""Workloads of PS²Stream, drawn from tweets with a position: the query sets Q1, Q2, Q3, and lifetimes of queries.
 
-Q1: one to three words joined by AND or by OR, as frequent as they are in the tweets, in a square of 1 to 50 km around
-the position of a tweet. Q2: the same up to 100 km, with at least one word that is not among the most frequent
-hundredth. Q3: a hundred regions of equal size, each with queries of the one kind or of the other.
+Q1: one to three words joined by AND or OR, drawn by their frequency in the tweets, in a square of 1 to 50 km around the
+position of a tweet. Q2: squares up to 100 km, and at least one word that is not among the most frequent 1 %. Q3: a
+hundred regions of equal size, each with queries of Q1 or of Q2.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ from numpy.typing import NDArray
 
 from tidings.balance.corpus import Corpus
 from tidings.schemas import REGION_TYPE
-from tidings.text.reference_analyzer import clean
+from tidings.text.reference_analyzer import analyze
 
 QUERY_SETS = ("Q1", "Q2", "Q3")
 _SIDES_KM = {"Q1": (1.0, 50.0), "Q2": (1.0, 100.0)}
-_FREQUENT = 0.01  # the share of words that Q2 does not do with alone
-_KM_A_DEGREE = 111.195
-_STRIPES = 10  # Q3 has ten times ten regions
-_SPREAD = 0.2  # of lifetimes, in means
+_FREQUENT = 0.01  # share of words that count as frequent in Q2
+_KM_PER_DEGREE = 111.195
+_STRIPES = 10  # Q3 has 10 × 10 regions
+_SPREAD = 0.2  # standard deviation of lifetimes, relative to the mean
 
 
 @dataclass(frozen=True, slots=True)
 class Tweets:
-    """Posts with a position, and the words they say."""
+    """Posts with positions, and their terms."""
 
     corpus: Corpus
     positions: NDArray[np.float64]  # longitude and latitude
 
     @classmethod
     def of(cls, table: pa.Table) -> Tweets:
-        """From a table with `text`, `lat` and `lon`."""
+        """Read a table with `text`, `lat` and `lon`."""
         positions = np.column_stack([np.asarray(table.column(name)) for name in ("lon", "lat")])
-        return cls(Corpus.of_texts(table.column("text")), positions)
+        return cls(Corpus.from_texts(table.column("text")), positions)
 
 
 def draw_subscriptions(query_set: str, count: int, tweets: Tweets, seed: int, flipped: float = 0.0) -> pa.Table:
-    """`id`, `query` and `region` of subscriptions. `flipped`: the share of Q3's regions that change their kind."""
+    """Draw `id`, `query` and `region` of subscriptions. `flipped`: share of Q3's regions that change their kind."""
     rng = np.random.default_rng(seed)
     centers = tweets.positions[rng.integers(0, len(tweets.positions), count)]
     is_q2 = _is_q2(query_set, centers, tweets.positions, seed, flipped)
     boxes = _squares(centers, is_q2, rng)
-    words = _drawn_words(tweets.corpus, is_q2, rng)
+    words = _draw_words(tweets.corpus, is_q2, rng)
     sizes, is_or = rng.integers(1, 4, count), rng.random(count) < 0.5
     text = [term.decode() for term in tweets.corpus.terms]
     queries = [
@@ -71,44 +71,46 @@ def _is_q2(
 
 
 def _squares(centers: NDArray[np.float64], is_q2: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.float64]:
-    """West, south, east, north of squares of a random side around the centers, cut off at the ends of the globe."""
+    """Return west, south, east, north of squares with random sides around the centers, clipped to the globe."""
     low = np.where(is_q2, _SIDES_KM["Q2"][0], _SIDES_KM["Q1"][0])
     high = np.where(is_q2, _SIDES_KM["Q2"][1], _SIDES_KM["Q1"][1])
-    half_lat = rng.uniform(low, high) / _KM_A_DEGREE / 2
+    half_lat = rng.uniform(low, high) / _KM_PER_DEGREE / 2
     half_lon = half_lat / np.maximum(0.01, np.cos(np.radians(centers[:, 1])))
     half = np.column_stack([half_lon, half_lat])
     ends = np.array([180.0, 90.0])
     return np.concatenate([np.maximum(centers - half, -ends), np.minimum(centers + half, ends)], axis=1)
 
 
-def _drawn_words(corpus: Corpus, is_q2: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Three words for each query, as frequent as tweets say them; the first of a Q2 query is not a frequent one."""
-    typeable = np.array([_is_asked_for(term.decode()) for term in corpus.terms])
-    said: NDArray[np.int64] = corpus.words[typeable[corpus.words]].astype(np.int64)
-    rare = said[said >= int(np.count_nonzero(typeable) * _FREQUENT)]  # words are numbered by frequency
-    words = said[rng.integers(0, len(said), (len(is_q2), 3))]
-    words[is_q2, 0] = rare[rng.integers(0, len(rare), len(is_q2))][is_q2]  # drawn for all: a region that changes its
-    # kind changes no other
+def _draw_words(corpus: Corpus, is_q2: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw three words per query by frequency; the first word of a Q2 query is not frequent."""
+    queryable = np.array([_is_queryable(term.decode()) for term in corpus.terms])
+    occurrences: NDArray[np.int64] = corpus.post_terms[queryable[corpus.post_terms]].astype(np.int64)
+    rare = occurrences[occurrences >= int(np.count_nonzero(queryable) * _FREQUENT)]  # word ids are ordered by frequency
+    words = occurrences[rng.integers(0, len(occurrences), (len(is_q2), 3))]
+    words[is_q2, 0] = rare[rng.integers(0, len(rare), len(is_q2))][is_q2]  # drawn for all queries, so that a
+    # region that changes its kind does not change the others
     return words
 
 
-def _is_asked_for(stem: str) -> bool:
-    """Whether a query may have this stem for a word: not all are, as "thi" is, and some stems are stop words."""
-    return stem.isascii() and stem.isalnum() and bool(clean(stem).terms)
+def _is_queryable(stem: str) -> bool:
+    """Return whether a query may contain this stem: some stems are analyzed to nothing, like stop words."""
+    return stem.isascii() and stem.isalnum() and bool(analyze(stem).terms)
 
 
 def departures(count: int, coming: int, seed: int) -> NDArray[np.int64]:
-    """For `count` subscriptions that are there and `coming` that come one after another: before which of these each
-    leaves. Those there are of all ages, as when insertions and deletions have long been balanced: how much of a life is
-    left at a random moment is a random part of it, and long lives are met more often."""
+    """Return when each of `count` existing and `coming` new subscriptions is removed, as a number of insertions.
+
+    The existing ones have all ages, as in the steady state: the remaining lifetime is a random part of a lifetime, and
+    long lifetimes are more likely to be observed.
+    """
     rng = np.random.default_rng([seed, 6])
     lives = lifetimes(count, count, seed)
-    met = rng.choice(lives, count, p=lives / lives.sum())
-    left = (rng.random(count) * met).astype(np.int64)
+    observed = rng.choice(lives, count, p=lives / lives.sum())
+    left = (rng.random(count) * observed).astype(np.int64)
     return np.concatenate([left, np.arange(coming) + lifetimes(coming, count, seed + 1)])
 
 
 def lifetimes(count: int, mean: int, seed: int) -> NDArray[np.int64]:
-    """For each of so many insertions, how many others come before it is deleted: normal, with a fifth of the mean."""
+    """Draw lifetimes in numbers of later insertions: normal, standard deviation a fifth of the mean."""
     drawn = np.random.default_rng([seed, 5]).normal(mean, _SPREAD * mean, count)
     return np.maximum(1, drawn.astype(np.int64))

@@ -295,7 +295,7 @@ def _write_soak(soak: dict[str, Any]) -> Iterator[str]:
 def _write_growth(rows: list[dict[str, Any]]) -> Iterator[str]:
     yield "## Number of subscriptions (`growth`)"
     yield wrap(
-        "SubscriptionSet of two to four terms, each drawn from one post; one core, analyzed posts, one process per size. "
+        "Subscriptions of two to four terms, each drawn from one post; one core, analyzed posts, one process per size. "
         "Peak memory is that of the whole process: Python, libraries and the input."
     )
     yield ""

@@ -1,4 +1,4 @@
-"""Tagged posts for benchmarks and experiments: the real hashtags where they are, else ones the project makes itself."""
+"""Tagged posts: the real hashtags if present, otherwise generated."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidings.correlate.posts import TaggedPosts
-from tidings.correlate.tag_parser import Parser
-from tidings.correlate.tag_vocabulary import Vocabulary
+from tidings.correlate.tag_parser import TagParser
+from tidings.correlate.tag_vocabulary import TagVocabulary
 from tidings_lab import datasets
 
 HASHTAGS = "hashtags.parquet"
@@ -21,7 +21,7 @@ STAMP = pa.timestamp("us", "UTC")
 
 @dataclass(frozen=True, slots=True)
 class TaggedTable:
-    """`time` and `tags` of posts in the order of time, and where they come from."""
+    """`time` and `tags` of posts by time, and their source."""
 
     table: pa.Table
     source: str
@@ -29,39 +29,39 @@ class TaggedTable:
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
-    def parsed(self) -> TaggedPosts:
-        """The posts as the parser gives them."""
-        return self.parsed_with_names()[0]
+    def parse(self) -> TaggedPosts:
+        """Return the parsed posts."""
+        return self.parse_with_names()[0]
 
-    def parsed_with_names(self) -> tuple[TaggedPosts, pa.Array]:
-        """The same, and what their tags are called."""
-        parser, vocabulary = Parser(), Vocabulary()
+    def parse_with_names(self) -> tuple[TaggedPosts, pa.Array]:
+        """Return the parsed posts and the names of their tags."""
+        parser, vocabulary = TagParser(), TagVocabulary()
         times = self.table["time"].cast(STAMP).cast(pa.int64())
         batches = pa.table({"time": times, "tags": self.table["tags"]}).to_batches(_BATCH)
-        posts = TaggedPosts.together([vocabulary.numbered(parser.parse(batch)) for batch in batches]).in_order()
-        return posts, vocabulary.column()
+        posts = TaggedPosts.concat([vocabulary.renumber_posts(parser.parse(batch)) for batch in batches]).sort_by_time()
+        return posts, vocabulary.to_arrow()
 
     def write(self, file: Path) -> None:
         pq.write_table(self.table, file, row_group_size=1 << 18)
 
 
-def replayed(posts: TaggedPosts, posts_a_second: float) -> TaggedPosts:
-    """The same posts in the same order, so many a second."""
-    times = (np.arange(len(posts)) * (1_000_000 / posts_a_second)).astype(np.int64)
+def replay(posts: TaggedPosts, posts_per_second: float) -> TaggedPosts:
+    """Return the posts in the same order with a constant rate."""
+    times = (np.arange(len(posts)) * (1_000_000 / posts_per_second)).astype(np.int64)
     return TaggedPosts(times, posts.tags, posts.starts)
 
 
-def load_tagged(count: int | None, seed: int, made: int = 200_000) -> TaggedTable:
-    """The first `count` real posts with hashtags (all when None), or as many generated ones where there are none."""
+def load_tagged(count: int | None, seed: int, generated: int = 200_000) -> TaggedTable:
+    """Load the first `count` real posts with hashtags (None: all), or generate posts if there are none."""
     folder = datasets.data_folder()
     if folder is not None and (folder / HASHTAGS).is_file():
         table = pq.read_table(folder / HASHTAGS, columns=["time", "tags"])
         return TaggedTable(table.slice(0, count).combine_chunks(), HASHTAGS)
-    return TaggedTable(generated(count or made, seed), f"generated, seed {seed}")
+    return TaggedTable(generate_tagged(count or generated, seed), f"generated, seed {seed}")
 
 
-def generated(count: int, seed: int) -> pa.Table:
-    """Posts about topics that come and go: a topic has its own tags, some tags belong to everybody."""
+def generate_tagged(count: int, seed: int) -> pa.Table:
+    """Generate posts about changing topics: each topic has its own tags, some tags are common."""
     rng = np.random.default_rng([seed, 6])
     topics = rng.zipf(1.4, count) % 500 + np.arange(count) // 5_000
     sizes = np.minimum(rng.zipf(2.2, count), 8)

@@ -1,1 +1,1 @@
-"""What experiments measure. Each module has `steps(parameters)` and `measure(posts, parameters, seed)`."""
+"""Measurements of the experiments. Each module has `steps(parameters)` and `measure(posts, parameters, seed)`."""

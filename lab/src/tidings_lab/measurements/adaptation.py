@@ -1,8 +1,7 @@
-"""Shedding that follows the load: 16 K, 32 K, 2 K and again 16 K posts a second, second by second (S³-TM, figure 6.23).
+"""Load shedding under a changing rate: 16 K, 32 K, 2 K, 16 K posts per second (S³-TM, figure 6.23).
 
-The clock is simulated, nothing else is: every second a batch of real posts is routed by the real router with what the
-level allows, and the matchers take as long for it as the real matcher was measured to take for a post, slowed down by
-one factor so that they manage a set rate when nothing is shed.
+Only the clock is simulated. Every second, the real router routes a batch of real posts at the current level. Matching
+takes the measured time per post, multiplied by a factor so that the matchers reach a given rate without shedding.
 """
 
 from __future__ import annotations
@@ -13,38 +12,38 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tidings.routing.shed import Shed
-from tidings.stream.shed_levels import Buffer, Levels, Shedding
-from tidings.text.analyzer import Received
+from tidings.routing.shed import ShedDecision
+from tidings.stream.shed_levels import BacklogBuffer, ShedLevels, ShedState
+from tidings.text.analyzer import AnalyzedBatch
 from tidings_lab.datasets import Posts
 from tidings_lab.runner import Parameters, Row
-from tidings_lab.simulated_matchers import Fleet
-from tidings_lab.workload import fitted, numbered_posts, workloads
+from tidings_lab.simulated_matchers import SimulatedCluster
+from tidings_lab.workload import fit_plan, iter_workloads, number_posts
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    """Matchers whose speed was measured; `cost` is what a post costs each of them, in seconds."""
+class SimulatedMachine:
+    """Matchers with measured speed; `cost` is the time per post of each of them, in seconds."""
 
-    fleet: Fleet
-    posts: Received
+    cluster: SimulatedCluster
+    posts: AnalyzedBatch
     cost: NDArray[np.float64]
     policy: str
-    levels: Levels
+    levels: ShedLevels
 
-    def sent(self, level: int, first: int, count: int) -> NDArray[np.int64]:
-        """How many of some posts every matcher is sent at a level."""
+    def route(self, level: int, first: int, count: int) -> NDArray[np.int64]:
+        """Return the number of posts that each matcher gets at a shedding level."""
         places = np.arange(first, first + count) % len(self.posts)
-        batch = Received(self.posts.terms, np.ascontiguousarray(self.posts.bounds[places]))
-        routed = self.fleet.route(batch, Shed(self.policy, self.levels.limit(level), first))
-        loads = np.zeros(self.fleet.matchers, np.int64)
-        for share in routed.shares:
+        batch = AnalyzedBatch(self.posts.terms, np.ascontiguousarray(self.posts.bounds[places]))
+        routed = self.cluster.route(batch, ShedDecision(self.policy, self.levels.limit(level), first))
+        loads = np.zeros(self.cluster.matchers, np.int64)
+        for share in routed.batches:
             loads[share.matcher] = len(share.posts)
         return loads
 
     def rate(self, level: int, first: int, count: int) -> float:
-        """Posts a second that all matchers together take of such posts; the slowest decides."""
-        return count / float((self.sent(level, first, count) * self.cost).max())
+        """Return the posts/s that all matchers together can match; the slowest one decides."""
+        return count / float((self.route(level, first, count) * self.cost).max())
 
 
 def steps(parameters: Parameters) -> int:
@@ -52,39 +51,42 @@ def steps(parameters: Parameters) -> int:
 
 
 def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
-    """A row for each second of each policy, and one for each phase."""
-    fold, _, subscribed = next(workloads(numbered_posts(posts.texts), parameters, seed))
-    fleet = Fleet(subscribed, fitted(parameters["algorithm"], subscribed, fold.known, parameters["matchers"]),
-                  parameters["placement"], seed)  # fmt: skip
-    received = subscribed.received(fold.unseen)
-    work = fleet.work(received, parameters["repetitions"])
+    """Yield a row per second and policy, and one per phase."""
+    fold, _, subscribed = next(iter_workloads(number_posts(posts.texts), parameters, seed))
+    plan = fit_plan(parameters["algorithm"], subscribed, fold.known, parameters["matchers"])
+    cluster = SimulatedCluster(subscribed, plan, parameters["placement"], seed)
+    received = subscribed.analyze(fold.unseen)
+    work = cluster.work(received, parameters["repetitions"])
     measured = work.best / np.maximum(1, work.loads)
-    slower = len(received) / float(work.best.max()) / parameters["capacity"]
+    slowdown = len(received) / float(work.best.max()) / parameters["capacity"]
     for policy in parameters["policies"]:
-        levels = Levels(parameters["most"], parameters["step"])
-        yield from _phases(Machine(fleet, received, measured * slower, policy, levels), parameters, slower)
+        levels = ShedLevels(parameters["max_limit"], parameters["step"])
+        yield from _simulate(
+            SimulatedMachine(cluster, received, measured * slowdown, policy, levels), parameters, slowdown
+        )
 
 
-def _phases(machine: Machine, parameters: Parameters, slower: float) -> Iterator[tuple[str, list[Row]]]:
-    loads = [float(machine.sent(level, 0, len(machine.posts)).sum()) for level in range(machine.levels.highest + 1)]
-    buffer = Buffer.for_latency(parameters["latency_s"], parameters["capacity"], loads)
-    shedding, waiting, second, taken = Shedding(), 0.0, 0, 0
+def _simulate(machine: SimulatedMachine, parameters: Parameters, slowdown: float) -> Iterator[tuple[str, list[Row]]]:
+    loads = [float(machine.route(level, 0, len(machine.posts)).sum()) for level in range(machine.levels.highest + 1)]
+    buffer = BacklogBuffer.for_latency(parameters["latency_s"], parameters["capacity"], loads)
+    shedding, waiting, second, taken = ShedState(), 0.0, 0, 0
     for phase, rate in enumerate(parameters["rates"]):
         rows: list[Row] = []
         for _ in range(parameters["phase_s"]):
             level = shedding.level if machine.policy != "off" else 0
-            able = machine.rate(level, taken, parameters["sampled"])
+            service_rate = machine.rate(level, taken, parameters["sampled"])
             taken += parameters["sampled"]
-            waiting = max(0.0, waiting + rate - able)
-            rows.append({"policy": machine.policy, "phase": phase, "second": second, "rate": rate, "able": able,
-                         "level": level, "waiting": waiting, "delay": waiting / able})  # fmt: skip
-            shedding = shedding.adapted(waiting, buffer, machine.levels)
+            waiting = max(0.0, waiting + rate - service_rate)
+            about = {"policy": machine.policy, "phase": phase, "second": second, "rate": rate}
+            load = {"service_rate": service_rate, "level": level, "waiting": waiting, "delay": waiting / service_rate}
+            rows.append({**about, **load})
+            shedding = shedding.step(waiting, buffer, machine.levels)
             second += 1
-        yield f"{machine.policy}: {rate:,} posts a second", [*rows, _phase(rows, parameters, slower)]
+        yield f"{machine.policy}: {rate:,} posts per second", [*rows, _summarize(rows, parameters, slowdown)]
 
 
-def _phase(rows: list[Row], parameters: Parameters, slower: float) -> Row:
-    """A phase in a row: how high the level went, how soon it came near to where it stayed, how long posts waited."""
+def _summarize(rows: list[Row], parameters: Parameters, slowdown: float) -> Row:
+    """Return one row per phase: the levels, the time until they settled, and the delays."""
     levels, delays = (np.array([row[name] for row in rows]) for name in ("level", "delay"))
     settled = float(np.median(levels[len(levels) // 2 :]))
     return {
@@ -96,5 +98,5 @@ def _phase(rows: list[Row], parameters: Parameters, slower: float) -> Row:
         "settled_after_s": int(np.argmax(np.abs(levels - settled) <= 1)),
         "in_time": float((delays <= parameters["latency_s"]).mean()),
         "longest_delay": float(delays.max()),
-        "slowed_down": slower,
+        "slowed_down": slowdown,
     }

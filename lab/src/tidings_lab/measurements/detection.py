@@ -1,4 +1,4 @@
-"""How long it takes to notice an article against requests spent: the scheduler, fixed polling, an oracle."""
+"""Delay until an article is found over the number of requests: scheduler, fixed polling, oracle (Cobra)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from tidings.crawl.schedule import Pace
+from tidings.crawl.schedule import SchedulePolicy
 from tidings_lab.datasets import Posts
-from tidings_lab.history import History, load_history
-from tidings_lab.polling import Polled, Visits, clairvoyant, every, poll, scheduled
+from tidings_lab.history import FeedHistory, load_history
+from tidings_lab.polling import PollResult, Visits, adaptive_schedule, fixed_interval, oracle_visits, simulate_polling
 from tidings_lab.runner import Parameters, Row
 
 
@@ -19,36 +19,36 @@ def steps(parameters: Parameters) -> int:
 
 
 def data(parameters: Parameters, seed: int) -> dict[str, object]:
-    return load_history(seed).described()
+    return load_history(seed).to_dict()
 
 
 def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
-    """A row for each interval, each worth of a request to the scheduler, and for who knows the future."""
+    """Yield a row per fixed interval, per `request_worth_s` of the scheduler, and one for the oracle."""
     history = load_history(seed)
     for minutes in parameters["intervals_min"]:
-        yield f"every {minutes:g} minutes", [_row(history, "fixed", minutes, every(60.0 * minutes))]
+        yield f"every {minutes:g} minutes", [_row(history, "fixed", minutes, fixed_interval(60.0 * minutes))]
     for worth in parameters["worths_s"]:
-        is_default = worth == Pace().worth_s
-        row = _row(history, "scheduler", worth, scheduled(Pace(worth_s=worth)))
+        is_default = worth == SchedulePolicy().request_worth_s
+        row = _row(history, "scheduler", worth, adaptive_schedule(SchedulePolicy(request_worth_s=worth)))
         yield f"a request is worth {worth:g} s", [{**row, "is_default": is_default}]
-    yield "the oracle", [_row(history, "oracle", 0, clairvoyant)]
+    yield "the oracle", [_row(history, "oracle", 0, oracle_visits)]
 
 
-def _row(history: History, policy: str, setting: float, visits: Visits) -> Row:
-    found: Polled = poll(history, visits)
+def _row(history: FeedHistory, policy: str, setting: float, visits: Visits) -> Row:
+    polled: PollResult = simulate_polling(history, visits)
     days = sum(feed.days for feed in history.feeds)
     return {
         "policy": policy,
         "setting": setting,
-        "requests_a_day": found.visits / days,
-        **_waits("article", found.waits_s),
-        **_waits("update", found.update_waits_s),
-        "articles": len(found.waits_s),
-        "updates": len(found.update_waits_s),
+        "requests_per_day": polled.visits / days,
+        **_waits("article", polled.waits_s),
+        **_waits("update", polled.update_waits_s),
+        "articles": len(polled.waits_s),
+        "updates": len(polled.update_waits_s),
     }
 
 
 def _waits(of: str, seconds: NDArray[np.float64]) -> Row:
-    """Minutes: the mean, and percentiles."""
-    told = {f"{of}_p{p}_min": float(np.percentile(seconds, p)) / 60 for p in (50, 90)}
-    return {f"{of}_wait_min": float(seconds.mean()) / 60, **told}
+    """Return mean and percentiles in minutes."""
+    percentiles = {f"{of}_p{p}_min": float(np.percentile(seconds, p)) / 60 for p in (50, 90)}
+    return {f"{of}_wait_min": float(seconds.mean()) / 60, **percentiles}

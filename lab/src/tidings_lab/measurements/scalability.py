@@ -1,4 +1,4 @@
-"""From two matchers to hundreds, by every partitioner: what all of them together take (S³-TM 6.2)."""
+"""Throughput from two to hundreds of matchers for every partitioner (S³-TM 6.2)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from tidings_lab.datasets import Posts
 from tidings_lab.runner import Parameters, Row
-from tidings_lab.simulated_matchers import Fleet
-from tidings_lab.workload import fitted, numbered_posts, workloads
+from tidings_lab.simulated_matchers import SimulatedCluster
+from tidings_lab.workload import fit_plan, iter_workloads, number_posts
 
 
 def steps(parameters: Parameters) -> int:
@@ -19,17 +19,17 @@ def steps(parameters: Parameters) -> int:
 
 
 def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
-    """A row for each fold, kind of subscriptions, number of matchers, with and without splitting, and algorithm."""
-    for fold, kind, subscribed in workloads(numbered_posts(posts.texts), parameters, seed):
-        unseen = subscribed.received(fold.unseen)
+    """Yield a row per fold, kind of subscriptions, number of matchers, splitting of hot terms, and algorithm."""
+    for fold, kind, subscribed in iter_workloads(number_posts(posts.texts), parameters, seed):
+        unseen = subscribed.analyze(fold.unseen)
         for matchers in parameters["matchers"]:
             for split in parameters["split"]:
                 for algorithm in parameters["algorithms"]:
                     start = time.perf_counter()
-                    plan = fitted(algorithm, subscribed, fold.known, matchers, split)
+                    plan = fit_plan(algorithm, subscribed, fold.known, matchers, split)
                     seconds = time.perf_counter() - start
-                    fleet = Fleet(subscribed, plan, parameters["placement"], seed)
-                    work = fleet.work(unseen, parameters["repetitions"])
+                    cluster = SimulatedCluster(subscribed, plan, parameters["placement"], seed)
+                    work = cluster.work(unseen, parameters["repetitions"])
                     about = {"fold": fold.number, "kind": kind, "matchers": matchers, "split": split}
-                    row = {**about, "algorithm": algorithm, "learning_seconds": seconds, **work.described()}
+                    row = {**about, "algorithm": algorithm, "learning_seconds": seconds, **work.to_dict()}
                     yield f"{algorithm} on {matchers}, {kind}-based, fold {fold.number + 1}", [row]

@@ -1,13 +1,13 @@
-"""How many machines the provisioner asks for as subscriptions and feeds grow (the talk: predicted scaling)."""
+"""Machines computed by the provisioner over subscriptions and feeds (Cobra: predicted scaling)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from tidings.provision.costs import load_calibration
-from tidings.provision.demand import Demand, Node
-from tidings.provision.greedy import Hopeless, provision
-from tidings.provision.model import PLANS, Plan
+from tidings.provision.demand import Demand, NodeSize
+from tidings.provision.greedy import CannotProvision, provision
+from tidings.provision.model import FILTER_MODES, FilterMode
 from tidings_lab.datasets import Posts
 from tidings_lab.runner import Parameters, Row
 
@@ -21,7 +21,7 @@ def data(parameters: Parameters, seed: int) -> dict[str, object]:
 
 
 def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
-    """A row for each size and plan: machines of each service, and those for a million subscriptions or feeds."""
+    """Yield a row per size and plan: machines of each service, and machines per million subscriptions or feeds."""
     for subscriptions in parameters["subscriptions_tried"]:
         rows = list(_rows("subscriptions", subscriptions, parameters["feeds"], parameters))
         yield f"{subscriptions:,} subscriptions", rows
@@ -33,11 +33,11 @@ def _rows(varied: str, subscriptions: int, feeds: int, parameters: Parameters) -
     demand = Demand(subscriptions, feeds, parameters["articles_per_feed_day"])
     varying = subscriptions if varied == "subscriptions" else feeds
     about = {"varied": varied, "subscriptions": subscriptions, "feeds": feeds}
-    plans: list[Plan | None] = [None, *PLANS]
+    plans: list[FilterMode | None] = [None, *FILTER_MODES]
     for plan in plans:
         try:
-            found = provision(demand, Node(), load_calibration().costs, plan)
-        except Hopeless:
+            found = provision(demand, NodeSize(), load_calibration().costs, plan)
+        except CannotProvision:
             continue
         nodes = found.topology.nodes
         yield {

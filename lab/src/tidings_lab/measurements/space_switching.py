@@ -1,4 +1,4 @@
-"""Regions switch their kind of query again and again: throughput with and without adjustment (PS²Stream VI-C)."""
+"""Throughput with and without rebalancing while regions switch their kind of query (PS²Stream VI-C)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 import pyarrow as pa
 
 from tidings.balance.rebalance.local_policy import LocalSettings
-from tidings.balance.rebalance.local_step import rebalanced
-from tidings.index.builder import change_index, merge_index
+from tidings.balance.rebalance.local_step import prepare_rebalancing
+from tidings.index.builder import apply_changes, merge_index
 from tidings_lab.datasets import Posts
 from tidings_lab.located_posts import as_located, load_located
 from tidings_lab.runner import Parameters, Row
-from tidings_lab.simulated_spatial_matchers import Shift, SpaceFleet, side_by_side
+from tidings_lab.simulated_spatial_matchers import MeasuredRun, SimulatedSpatialCluster, measure_in_turns
 from tidings_lab.spatial_workload import Tweets, draw_subscriptions
 
-_STEPS_A_ROUND = 8  # times that cells may change hands before the next regions switch
-_KINDS = ("none", "cells", "learned anew")
+_STEPS_PER_ROUND = 8  # local steps before the next regions switch
+_KINDS = ("none", "cells", "new plan")
 
 
 def steps(parameters: Parameters) -> int:
@@ -28,8 +28,10 @@ def steps(parameters: Parameters) -> int:
 
 
 def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
-    """A row for each partitioner, kind of adjustment and round of switching. Plans are learned from some posts,
-    adjusted by others, and measured with yet others."""
+    """Yield a row per partitioner, kind of rebalancing and round of switching.
+
+    Plans are learned from some posts, rebalanced by others, and measured with a third part.
+    """
     learned, recent, tested = parameters["learned"], parameters["recent"], parameters["tested"]
     table = load_located(learned + recent + tested, seed)
     known, late, unseen = table.slice(0, learned), table.slice(learned, recent), table.slice(learned + recent)
@@ -38,41 +40,45 @@ def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[s
     rounds = [draw_subscriptions("Q3", count, tweets, seed, flipped) for flipped in shares]
     for name in parameters["algorithms"]:
         with tempfile.TemporaryDirectory(prefix="tidings-lab-") as folder:
-            make = partial(SpaceFleet.learned, name=name, workers=parameters["workers"], sample=as_located(known))
-            fleets = {kind: make(Path(folder) / kind, rounds[0]) for kind in ("none", "cells")}
+            make = partial(
+                SimulatedSpatialCluster.learn, name=name, workers=parameters["workers"], sample=as_located(known)
+            )
+            clusters = {kind: make(Path(folder) / kind, rounds[0]) for kind in ("none", "cells")}
             rows: list[Row] = []
             for number in range(1, len(rounds)):
-                switched = [_switched(fleets[kind], rounds[number - 1], rounds[number]) for kind in ("none", "cells")]
-                adjusted, moved = _adjusted(switched[1], late)
-                fleets = {"none": switched[0], "cells": adjusted}
-                anew = make(Path(folder) / f"anew-{number}", rounds[number])
-                shifts = [Shift(fleet, fleet.receive(unseen)) for fleet in (*fleets.values(), anew)]
-                for kind, work in zip(_KINDS, side_by_side(shifts, parameters["repetitions"]), strict=True):
+                switched = [
+                    _switch_regions(clusters[kind], rounds[number - 1], rounds[number]) for kind in ("none", "cells")
+                ]
+                rebalanced_cluster, moved = _rebalance(switched[1], late)
+                clusters = {"none": switched[0], "cells": rebalanced_cluster}
+                new_plan = make(Path(folder) / f"new-plan-{number}", rounds[number])
+                runs = [MeasuredRun(cluster, cluster.analyze(unseen)) for cluster in (*clusters.values(), new_plan)]
+                for kind, work in zip(_KINDS, measure_in_turns(runs, parameters["repetitions"]), strict=True):
                     about = {"algorithm": name, "adjustment": kind, "round": number, "moved_bytes": moved}
-                    rows.append({**about, **work.described()})
+                    rows.append({**about, **work.to_dict()})
         yield name, rows
 
 
-def _switched(fleet: SpaceFleet, before: pa.Table, after: pa.Table) -> SpaceFleet:
-    """Subscriptions whose region kept its kind stay; the others are replaced by those of the other kind.
+def _switch_regions(cluster: SimulatedSpatialCluster, before: pa.Table, after: pa.Table) -> SimulatedSpatialCluster:
+    """Replace the subscriptions of regions that changed their kind.
 
-    The segments are merged: else whoever gives or takes cells would be ahead for having fewer of them.
+    All segments are merged; otherwise a cluster that moved cells would have fewer segments and an advantage.
     """
-    other = np.array([a != b for a, b in zip(_asked(before), _asked(after), strict=True)])
-    return SpaceFleet(merge_index(change_index(fleet.index, after.filter(pa.array(other)))[0]))
+    other = np.array([a != b for a, b in zip(_queries_and_regions(before), _queries_and_regions(after), strict=True)])
+    return SimulatedSpatialCluster(merge_index(apply_changes(cluster.index, after.filter(pa.array(other)))[0]))
 
 
-def _asked(table: pa.Table) -> list[tuple[str, list[float]]]:
+def _queries_and_regions(table: pa.Table) -> list[tuple[str, list[float]]]:
     return list(zip(table.column("query").to_pylist(), table.column("region").to_pylist(), strict=True))
 
 
-def _adjusted(fleet: SpaceFleet, posts: pa.Table) -> tuple[SpaceFleet, int]:
+def _rebalance(cluster: SimulatedSpatialCluster, posts: pa.Table) -> tuple[SimulatedSpatialCluster, int]:
     moved = 0
-    for _ in range(_STEPS_A_ROUND):
-        counted = fleet.noted(fleet.receive(posts))
-        found = rebalanced(fleet.index, *counted, as_located(posts), LocalSettings(sigma=1.2))
+    for _ in range(_STEPS_PER_ROUND):
+        counted = cluster.count_routed(cluster.analyze(posts))
+        found = prepare_rebalancing(cluster.index, *counted, as_located(posts), LocalSettings(sigma=1.2))
         if found is None:
             break
         moved += found.size_bytes
-        fleet = SpaceFleet(found.prepared.publish(fleet.index.version + 1))
-    return fleet, moved
+        cluster = SimulatedSpatialCluster(found.prepared.publish(cluster.index.version + 1))
+    return cluster, moved

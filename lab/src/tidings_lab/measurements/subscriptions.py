@@ -1,5 +1,4 @@
-"""From a hundred subscriptions to ten million on sixteen matchers, placed in every way, and what a word costs a matcher
-(S³-TM 6.3 and figure 4.1)."""
+"""From a hundred to ten million subscriptions for every placement; cost of a term (S³-TM 6.3, figure 4.1)."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ import numpy as np
 from tidings_lab.datasets import Posts
 from tidings_lab.runner import Parameters, Row
 from tidings_lab.sample_queries import NumberedPosts
-from tidings_lab.simulated_matchers import Fleet, Work
-from tidings_lab.workload import Subscribed, fitted, numbered_posts, take_posts, workloads
+from tidings_lab.simulated_matchers import MatcherWork, SimulatedCluster
+from tidings_lab.workload import NumberedSubscriptions, fit_plan, iter_workloads, number_posts, take_posts
 
 
 def steps(parameters: Parameters) -> int:
@@ -22,63 +21,63 @@ def steps(parameters: Parameters) -> int:
 
 
 def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
-    """A row for each fold, kind and number of subscriptions, placement and algorithm; then the line of the cost.
+    """Yield a row per fold, kind and number of subscriptions, placement and algorithm; then the fitted cost.
 
-    All placements are tried with the first algorithm, all algorithms with the first placement.
+    All placements run with the first algorithm, all algorithms with the first placement.
     """
-    numbered = numbered_posts(posts.texts)
+    numbered = number_posts(posts.texts)
     costs: list[Row] = []
     placements, algorithms = parameters["placements"], parameters["algorithms"]
     tried = [(name, placements[0]) for name in algorithms] + [(algorithms[0], name) for name in placements[1:]]
     for size in parameters["sizes"]:
-        for fold, kind, subscribed in workloads(numbered, {**parameters, "subscriptions": size}, seed):
-            unseen = subscribed.received(_affordable(fold.unseen, size, parameters["matches_up_to"]))
+        for fold, kind, subscribed in iter_workloads(numbered, {**parameters, "subscriptions": size}, seed):
+            unseen = subscribed.analyze(_limit_posts(fold.unseen, size, parameters["matches_up_to"]))
             for algorithm, placement in tried:
-                plan = fitted(algorithm, subscribed, fold.known, parameters["matchers"])
+                plan = fit_plan(algorithm, subscribed, fold.known, parameters["matchers"])
                 start = time.perf_counter()
-                fleet = Fleet(subscribed, plan, placement, seed)
+                cluster = SimulatedCluster(subscribed, plan, placement, seed)
                 seconds = time.perf_counter() - start
-                work = fleet.work(unseen, parameters["repetitions"])
+                work = cluster.work(unseen, parameters["repetitions"])
                 about = {"fold": fold.number, "kind": kind, "subscriptions": size}
                 row = {**about, "algorithm": algorithm, "placement": placement, "building_seconds": seconds}
-                held = _words_held(fleet, subscribed)
+                terms = _terms_per_matcher(cluster, subscribed)
                 yield (
                     f"{size:,} {kind}-based subscriptions, {algorithm}, {placement}",
-                    [{**row, **work.described(), "words": float(held.mean())}],
+                    [{**row, **work.to_dict(), "words": float(terms.mean())}],
                 )
                 if (algorithm, placement) == tried[0]:
-                    costs += _costs(kind, held, work, parameters["cost_from"])
-    yield "the cost of a word", costs + [row for kind in parameters["kinds"] for row in _fitted(kind, costs)]
+                    costs += _measured_costs(kind, terms, work, parameters["cost_from"])
+    yield "cost of a term", costs + [row for kind in parameters["kinds"] for row in _fit_line(kind, costs)]
 
 
-def _affordable(posts: NumberedPosts, subscriptions: int, matches: int) -> NumberedPosts:
-    """Fewer posts for very many subscriptions: every post finds a share of them."""
+def _limit_posts(posts: NumberedPosts, subscriptions: int, matches: int) -> NumberedPosts:
+    """Return fewer posts for very many subscriptions: the number of matches grows with both."""
     return take_posts(posts, np.arange(min(len(posts), max(100, matches // subscriptions))))
 
 
-def _words_held(fleet: Fleet, subscribed: Subscribed) -> Any:
-    held = [sum(len(live.words) for live in fleet.index.shard(number)) for number in range(fleet.matchers)]
-    return np.array(held)
+def _terms_per_matcher(cluster: SimulatedCluster, subscribed: NumberedSubscriptions) -> Any:
+    terms = [sum(len(live.terms) for live in cluster.index.shard(number)) for number in range(cluster.matchers)]
+    return np.array(terms)
 
 
-def _costs(kind: str, held: Any, work: Work, fewest: int) -> list[Row]:
-    """What a post cost each matcher that got so many: of few posts, the cost of being called at all would show."""
-    busy = np.flatnonzero(work.loads >= fewest)
+def _measured_costs(kind: str, terms: Any, work: MatcherWork, min_posts: int) -> list[Row]:
+    """Return the cost per post of matchers with at least `min_posts` posts; with few, calls dominate."""
+    busy = np.flatnonzero(work.loads >= min_posts)
     ns = 1e9 * work.best[busy] / work.loads[busy]
     return [
         {"kind": kind, "cost": "measured", "words": words, "ns": cost}
-        for words, cost in zip(held[busy].tolist(), ns.tolist(), strict=True)
+        for words, cost in zip(terms[busy].tolist(), ns.tolist(), strict=True)
     ]
 
 
-def _fitted(kind: str, costs: list[Row]) -> list[Row]:
-    """The line through what was measured, by its two ends, and how much of the variance it explains."""
-    mine = [row for row in costs if row["kind"] == kind]
-    words, ns = (np.array([row[name] for row in mine], np.float64) for name in ("words", "ns"))
+def _fit_line(kind: str, costs: list[Row]) -> list[Row]:
+    """Fit a line through the costs. Returns its two ends with the explained variance."""
+    rows = [row for row in costs if row["kind"] == kind]
+    words, ns = (np.array([row[name] for row in rows], np.float64) for name in ("words", "ns"))
     if len(np.unique(words)) < 2:
         return []
-    each, base = np.polyfit(words, ns, 1)
-    explained = 1 - float(((ns - base - each * words) ** 2).sum() / ((ns - ns.mean()) ** 2).sum())
-    line = [{"words": end, "ns": base + each * end} for end in (0.0, float(words.max()))]
-    about = {"kind": kind, "cost": "fitted", "r2": explained, "base_ns": float(base), "each_ns": float(each)}
+    per_term, base = np.polyfit(words, ns, 1)
+    explained = 1 - float(((ns - base - per_term * words) ** 2).sum() / ((ns - ns.mean()) ** 2).sum())
+    line = [{"words": end, "ns": base + per_term * end} for end in (0.0, float(words.max()))]
+    about = {"kind": kind, "cost": "fit_plan", "r2": explained, "base_ns": float(base), "per_term_ns": float(per_term)}
     return [{**about, **end} for end in line]
