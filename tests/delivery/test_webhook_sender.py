@@ -17,25 +17,17 @@ from standardwebhooks.webhooks import WebhookVerificationError
 from tests.delivery.receivers import LOOPBACK, answering, receiver, sending, silent, taken
 from tests.store.batches import ids, posts, run
 
-from tidings.delivery.webhooks.attempt import try_out
+from tidings.delivery.webhooks.attempt import send_test
 from tidings.delivery.webhooks.message import MAX_BYTES, MAX_MATCHES
-from tidings.delivery.webhooks.sender import Limits
+from tidings.delivery.webhooks.sender import SenderLimits
 from tidings.net.allowlist import PUBLIC_ONLY
 from tidings.store import open_store
-
-
-class Clock:
-    """The time of day, which can be put forward."""
-
-    ahead = 0.0
-
-    def __call__(self) -> float:
-        return time.time() + self.ahead
+from tidings.testing.clock import FakeClock
 
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return FakeClock(time.time(), runs=True)
 
 
 @pytest.fixture
@@ -56,7 +48,7 @@ def state(store, hook) -> str:
 def test_every_match_arrives_once_in_order_in_bounded_messages_that_the_library_verifies(store):
     async def check():
         async with receiver() as at, sending(store):
-            tea = store.subscribe("tea")
+            tea = store.subscriptions.add("tea")
             hook = store.webhooks.add(tea, at.url)
             found(store, 0, tea, range(250))
             await at.until(lambda: sum(len(got.posts) for got in at.got) == 250)
@@ -80,7 +72,7 @@ def test_every_match_arrives_once_in_order_in_bounded_messages_that_the_library_
 def test_a_message_says_what_the_post_said(store):
     async def check():
         async with receiver() as at, sending(store):
-            tea = store.subscribe("tea")
+            tea = store.subscriptions.add("tea")
             store.webhooks.add(tea, at.url)
             post = {"text": ["née ☕ <b>"], "title": ["T"], "link": ["https://e.org/"], "tags": [["a", "b"]]}
             found(store, 0, tea, range(7, 8), lat=[float("nan")], lon=[1.5], **post)
@@ -98,9 +90,9 @@ def test_a_message_says_what_the_post_said(store):
 def test_after_a_rotation_messages_verify_with_the_secret_before_and_the_new_one(store):
     async def check():
         async with receiver() as at, sending(store):
-            tea = store.subscribe("tea")
+            tea = store.subscriptions.add("tea")
             hook = store.webhooks.add(tea, at.url)
-            turned = store.webhooks.rotate(hook.name)
+            turned = store.webhooks.rotate_secret(hook.name)
             found(store, 0, tea, range(1))
             await at.until(lambda: at.got)
         return hook.secret, turned.secret, at.got[0]
@@ -119,7 +111,7 @@ def test_a_message_that_was_not_taken_comes_again_under_its_id_with_what_it_held
 
     async def check():
         async with receiver(answer) as at, sending(store, clock=clock, seed=1):
-            tea = store.subscribe("tea")
+            tea = store.subscriptions.add("tea")
             hook = store.webhooks.add(tea, at.url)
             found(store, 0, tea, range(2))
             for tries, wait_s in ((1, 5), (2, 300)):
@@ -127,7 +119,7 @@ def test_a_message_that_was_not_taken_comes_again_under_its_id_with_what_it_held
                 found(store, tries, tea, range(10 * tries, 10 * tries + 1))
                 await asyncio.sleep(0.1)
                 assert len(at.got) == tries, "tried again before it was due"
-                clock.ahead += wait_s * 1.2
+                clock.advance(wait_s * 1.2)
             await at.until(lambda: len(at.got) == 4)
             await at.until(lambda: store.webhooks.get(hook.name).due_at is None)
         return hook, at.got
@@ -136,7 +128,7 @@ def test_a_message_that_was_not_taken_comes_again_under_its_id_with_what_it_held
     assert [one.posts for one in got] == [[0, 1], [0, 1], [0, 1], [10, 20]]
     assert got[0].id == got[1].id == got[2].id != got[3].id
     assert got[0].body == got[1].body == got[2].body
-    log = store.webhooks.log(hook.name)
+    log = store.webhooks.attempts(hook.name)
     assert [(one.status, one.matches) for one in log] == [(204, 2), (204, 2), (503, 2), (500, 2)]
     assert log[-1].outcome == "answered 500 Internal Server Error"
 
@@ -150,7 +142,7 @@ def test_a_receiver_that_is_gone_is_never_asked_again_until_it_is_enabled(store)
 
     async def check():
         async with receiver(answer) as at, sending(store, tell=said.append):
-            tea = store.subscribe("tea")
+            tea = store.subscriptions.add("tea")
             hook = store.webhooks.add(tea, at.url)
             found(store, 0, tea, range(1))
             await at.until(lambda: said)
@@ -171,7 +163,7 @@ def test_a_receiver_that_is_gone_is_never_asked_again_until_it_is_enabled(store)
 def test_retry_after_is_honoured(store, clock):
     async def check():
         async with receiver(answering(429, Retry_After="3600")) as at, sending(store, clock=clock):
-            tea = store.subscribe("tea")
+            tea = store.subscriptions.add("tea")
             hook = store.webhooks.add(tea, at.url)
             found(store, 0, tea, range(1))
             await at.until(lambda: state(store, hook) == "retrying")
@@ -183,7 +175,7 @@ def test_retry_after_is_honoured(store, clock):
 def test_receivers_that_never_answer_hold_up_nobody_else(store):
     async def check():
         async with receiver(silent) as slow, receiver() as quick, sending(store):
-            tea = store.subscribe("tea")
+            tea = store.subscriptions.add("tea")
             for _ in range(6):
                 store.webhooks.add(tea, slow.url.replace("127.0.0.1", "localhost"))
             store.webhooks.add(tea, quick.url)
@@ -204,8 +196,8 @@ def test_so_many_messages_at_once_at_most(store, bound):
         return await taken(request)
 
     async def check():
-        async with receiver(slowly) as at, sending(store, limits=Limits(**bound, poll_s=0.02)):
-            tea, coffee = store.subscribe("tea"), store.subscribe("coffee")
+        async with receiver(slowly) as at, sending(store, limits=SenderLimits(**bound, poll_s=0.02)):
+            tea, coffee = store.subscriptions.add("tea"), store.subscriptions.add("coffee")
             for subscription in [tea] * 6 + [coffee] * 6:
                 store.webhooks.add(subscription, at.url)
             run(store, 0, [1], [(tea, 0), (coffee, 0)])
@@ -227,7 +219,7 @@ def test_so_many_messages_at_once_at_most(store, bound):
 def test_an_address_inside_is_never_connected_to(store, url, reason):
     async def check():
         async with receiver() as at, sending(store, allow=PUBLIC_ONLY):
-            tea = store.subscribe("tea")
+            tea = store.subscriptions.add("tea")
             hook = store.webhooks.add(tea, url.format(urlsplit(at.url).port))
             found(store, 0, tea, range(1))
             await at.until(lambda: state(store, hook) == "retrying")
@@ -239,7 +231,7 @@ def test_an_address_inside_is_never_connected_to(store, url, reason):
 def test_a_redirect_is_not_followed(store):
     async def check():
         async with receiver() as inside, receiver(answering(302, Location=inside.url)) as at, sending(store):
-            tea = store.subscribe("tea")
+            tea = store.subscriptions.add("tea")
             hook = store.webhooks.add(tea, at.url)
             found(store, 0, tea, range(1))
             await at.until(lambda: state(store, hook) == "retrying")
@@ -259,7 +251,7 @@ def test_of_an_answer_only_the_status_is_waited_for(store):
 
     async def check():
         async with receiver(endless) as at, sending(store):
-            tea = store.subscribe("tea")
+            tea = store.subscriptions.add("tea")
             hook = store.webhooks.add(tea, at.url)
             found(store, 0, tea, range(1))
             await at.until(lambda: store.webhooks.get(hook.name).messages == 1, 3.0)
@@ -269,8 +261,8 @@ def test_of_an_answer_only_the_status_is_waited_for(store):
 
 def test_no_answer_and_no_server_are_failures_with_a_reason(store):
     async def check():
-        async with receiver(silent) as at, sending(store, limits=Limits(timeout_s=0.2, poll_s=0.02)):
-            tea = store.subscribe("tea")
+        async with receiver(silent) as at, sending(store, limits=SenderLimits(timeout_s=0.2, poll_s=0.02)):
+            tea = store.subscriptions.add("tea")
             hooks = [store.webhooks.add(tea, url) for url in (at.url, "http://127.0.0.1:9/", "http://nowhere.invalid/")]
             found(store, 0, tea, range(1))
             await at.until(lambda: all(state(store, hook) == "retrying" for hook in hooks))
@@ -284,8 +276,8 @@ def test_no_answer_and_no_server_are_failures_with_a_reason(store):
 def test_a_hook_can_be_tried_out(store):
     async def check():
         async with receiver() as at:
-            hook = store.webhooks.add(store.subscribe("tea"), at.url)
-            return hook, await try_out(hook, LOOPBACK), at.got[0], await try_out(hook, PUBLIC_ONLY)
+            hook = store.webhooks.add(store.subscriptions.add("tea"), at.url)
+            return hook, await send_test(hook, LOOPBACK), at.got[0], await send_test(hook, PUBLIC_ONLY)
 
     hook, attempt, got, refused = asyncio.run(check())
     assert Verifier(hook.secret).verify(got.body, got.headers)["type"] == "webhook.test"
@@ -296,11 +288,11 @@ def test_a_hook_can_be_tried_out(store):
 def test_a_hook_whose_subscription_is_removed_gets_nothing_more(store):
     async def check():
         async with receiver() as at, sending(store):
-            tea = store.subscribe("tea")
+            tea = store.subscriptions.add("tea")
             store.webhooks.add(tea, at.url)
             found(store, 0, tea, range(1))
             await at.until(lambda: at.got)
-            store.unsubscribe(tea)
+            store.subscriptions.remove(tea)
             found(store, 1, tea, range(1, 2))
             await asyncio.sleep(0.15)
         return len(at.got)
@@ -319,7 +311,7 @@ def test_a_certificate_nobody_vouches_for_is_not_trusted(store, tmp_path):
 
     async def check():
         async with receiver(secure=secure) as at:
-            hook = store.webhooks.add(store.subscribe("tea"), at.url.replace("127.0.0.1", "localhost"))
-            return at.got, (await try_out(hook, LOOPBACK)).outcome
+            hook = store.webhooks.add(store.subscriptions.add("tea"), at.url.replace("127.0.0.1", "localhost"))
+            return at.got, (await send_test(hook, LOOPBACK)).outcome
 
     assert asyncio.run(check()) == ([], "the receiver's certificate cannot be trusted")

@@ -9,19 +9,10 @@ from pathlib import Path
 import pytest
 
 from tidings.store import Store, open_store
+from tidings.testing.clock import FakeClock
 from tidings_lab.postgres import binaries, postgres
 
 _schemas = count()
-
-
-class Clock:
-    """Time that stands still until it is told to go on."""
-
-    def __init__(self) -> None:
-        self.now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture(scope="session")
@@ -50,11 +41,11 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> FakeClock:
+    return FakeClock()
 
 
 @pytest.fixture
-def store(where: str, clock: Clock) -> Iterator[Store]:
+def store(where: str, clock: FakeClock) -> Iterator[Store]:
     with open_store(where, clock) as opened:
         yield opened

@@ -11,10 +11,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from tests.store.batches import matches, posts
-from tests.store.conftest import Clock, new_schema
+from tests.store.conftest import new_schema
 
 from tidings.errors import ChangeLogTruncated, UnknownSubscription
 from tidings.store import Retention, open_store
+from tidings.testing.clock import FakeClock
 
 Batch = tuple[list[int], list[tuple[int, int]]]
 
@@ -26,7 +27,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.clock = Clock()
+        self.clock = FakeClock()
         self.place = self.make_place()
         self.store = open_store(self.place, self.clock)
         self.live: set[int] = set()
@@ -47,7 +48,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 3))
     def subscribe(self, count: int) -> None:
-        ids = self.store.QQ_subscribe_many_QQ([(f"q{n}",) for n in range(count)])
+        ids = self.store.subscriptions.add_many([(f"q{n}",) for n in range(count)])
         assert list(ids) == list(range(self.given + 1, self.given + count + 1))
         self.given += count
         self.live |= set(ids)
@@ -57,9 +58,9 @@ class StoreMachine(RuleBasedStateMachine):
     def unsubscribe(self, identity: int) -> None:
         if identity not in self.live:
             with pytest.raises(UnknownSubscription):
-                self.store.QQ_unsubscribe_QQ(identity)
+                self.store.subscriptions.remove(identity)
             return
-        self.store.QQ_unsubscribe_QQ(identity)
+        self.store.subscriptions.remove(identity)
         self.live.remove(identity)
         self.kept.pop(identity, None)
         self.log.append(("remove", identity))
@@ -67,7 +68,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(version=st.integers(1, 99))
     def begin_and_crash(self, version: int) -> None:
         batch = len(self.done)
-        assert self.store.begin("s", batch, version, 0).index_version == self.begun.setdefault(batch, version)
+        assert self.store.batches.begin("s", batch, version, 0).index_version == self.begun.setdefault(batch, version)
         self.reopen()
 
     @rule()
@@ -82,11 +83,11 @@ class StoreMachine(RuleBasedStateMachine):
     )
     def commit(self, ids: list[int], pairs: list[tuple[int, int]], version: int) -> None:
         batch = len(self.done)
-        pin = self.store.begin("s", batch, version, 0)
+        pin = self.store.batches.begin("s", batch, version, 0)
         assert pin.index_version == self.begun.setdefault(batch, version)
         given = [(identity, row) for identity, row in pairs if row < len(ids)]
         before = {identity: self.cursors.get(identity, 0) for identity in self.live}
-        stored = self.store.commit("s", batch, posts(ids), matches(given))
+        stored = self.store.batches.commit("s", batch, posts(ids), matches(given))
         new = {
             (identity, ids[row])
             for identity, row in given
@@ -97,7 +98,7 @@ class StoreMachine(RuleBasedStateMachine):
         for identity, post in sorted(new, key=lambda pair: str(pair[1])):
             self.kept.setdefault(identity, []).append((post, self.clock.now))
         for identity in self.live:
-            fresh = self.store.matches(identity, since=before[identity])
+            fresh = self.store.matches.since(identity, cursor=before[identity])
             assert {(identity, match.post_id) for match in fresh} == {pair for pair in new if pair[0] == identity}
             assert all(match.index_version == pin.index_version for match in fresh)
 
@@ -105,9 +106,9 @@ class StoreMachine(RuleBasedStateMachine):
     def replay(self, data: st.DataObject) -> None:
         if self.done:
             batch = data.draw(st.sampled_from(sorted(self.done)))
-            assert self.store.begin("s", batch, 100, 0) == (self.begun[batch], 0, True, True, "")
+            assert self.store.batches.begin("s", batch, 100, 0) == (self.begun[batch], 0, True, True, "")
             ids, pairs = self.done[batch]
-            assert self.store.commit("s", batch, posts(ids), matches(pairs)).matches == 0
+            assert self.store.batches.commit("s", batch, posts(ids), matches(pairs)).matches == 0
 
     @rule(seconds=st.sampled_from([70, 500]))
     def wait(self, seconds: float) -> None:
@@ -115,7 +116,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(most=st.integers(0, 4), age=st.sampled_from([100, 400, 10**6]))
     def retain(self, most: int, age: float) -> None:
-        self.store.retain(Retention(max_matches_per_subscription=most, max_age_s=age))
+        self.store.apply_retention(Retention(max_matches_per_subscription=most, max_age_s=age))
         limit = self.clock.now - age
         for identity, kept in self.kept.items():
             young = [match for match in kept if match[1] > limit]
@@ -123,9 +124,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def holds_what_the_model_holds(self) -> None:
-        assert [s.id for s in self.store.QQ_subscriptions_QQ()] == sorted(self.live)
+        assert [s.id for s in self.store.subscriptions.all()] == sorted(self.live)
         for identity in self.live:
-            found = self.store.matches(identity)
+            found = self.store.matches.since(identity)
             assert [match.post_id for match in found] == [post for post, _ in self.kept.get(identity, [])]
             if found:
                 assert found[-1].cursor >= self.cursors.get(identity, 0)
@@ -133,17 +134,17 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def tells_the_changes(self) -> None:
-        assert self.store.position() == len(self.log)
+        assert self.store.subscriptions.position() == len(self.log)
         with suppress(ChangeLogTruncated):
-            assert [(change.kind, change.subscription) for change in self.store.changes(0)] == self.log
+            assert [(change.kind, change.subscription) for change in self.store.subscriptions.change_log(0)] == self.log
 
     @invariant()
     def counts_right(self) -> None:
         sizes = self.store.sizes()
-        posts_kept = self.store.database.rows("SELECT count(*) FROM post")[0][0]
-        refs = self.store.database.rows("SELECT coalesce(sum(refs), 0) FROM post")[0][0]
+        posts_kept = self.store.database.fetch("SELECT count(*) FROM post")[0][0]
+        refs = self.store.database.fetch("SELECT coalesce(sum(refs), 0) FROM post")[0][0]
         assert sizes.posts == posts_kept
-        assert sizes.matches == refs == self.store.database.rows("SELECT count(*) FROM match")[0][0]
+        assert sizes.matches == refs == self.store.database.fetch("SELECT count(*) FROM match")[0][0]
         assert sizes.matches >= sum(map(len, self.kept.values()))  # those of removed subscriptions wait for retain
 
 
