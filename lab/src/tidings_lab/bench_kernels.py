@@ -102,7 +102,11 @@ class FindLoop:
 
     def __init__(self, find: Callable[..., bool], segment: Segment, terms: int) -> None:
         self._find = find
-        self._arrays = (segment.posting_start(terms), np.ascontiguousarray(segment.second_term), segment.third_fourth_term)
+        self._arrays = (
+            segment.posting_start(terms),
+            np.ascontiguousarray(segment.second_term),
+            segment.third_fourth_term,
+        )
         self._bitmap = np.zeros(terms // 8 + 1, np.uint8)
         self.pairs = np.empty((1 << 14, 2), np.uint32)
 

@@ -21,7 +21,6 @@ import pyarrow.parquet as pq
 import tidings
 from tidings.config import MAX_POSTS_PER_BATCH
 from tidings.index.builder import apply_changes, create_index
-from tidings.index.merge_policy import merge_small_segments
 from tidings.index.reader import Index
 from tidings.plan.load_model import POSTS_PER_UPDATE
 from tidings_lab.datasets import Posts, benchmark_subscriptions
@@ -128,7 +127,7 @@ def _apply_updates(index: Index, new: pa.Table, posts: int, seed: int) -> tuple[
     count, start = 0, time.perf_counter()
     for rows in np.array_split(np.arange(len(new)), batches):
         removed = np.flatnonzero((leaves >= rows[0]) & (leaves <= rows[-1]))
-        index = merge_small_segments(apply_changes(index, new.take(pa.array(rows)), pa.array(removed))[0])
+        index, _ = apply_changes(index, new.take(pa.array(rows)), pa.array(removed))
         count += len(rows) + len(removed)
     return count, time.perf_counter() - start
 

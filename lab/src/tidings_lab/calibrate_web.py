@@ -133,7 +133,9 @@ async def _serve(folder: Path) -> None:
     listener.listen()  # clients may connect as soon as they know the port
     with open_store(folder) as writing, open_store(folder) as reading:
         notifier = StoreNotifier(reading.matches.last_number)
-        service = AppContext(reading, writing, folder / "inbox", VolumeEstimator(folder / "history"), notifier, "http://localhost")
+        service = AppContext(
+            reading, writing, folder / "inbox", VolumeEstimator(folder / "history"), notifier, "http://localhost"
+        )
         async with http_server(service, listener):
             print(listener.getsockname()[1], flush=True)
             await asyncio.to_thread(sys.stdin.read)

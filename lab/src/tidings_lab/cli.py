@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from tidings.cli.console import say_error, screen, show_error
+from tidings.cli.console import print_sentence, screen, print_error
 from tidings.errors import InputError, MissingExtraError, OutputError, TidingsError
 from tidings.extras import explain_missing
 from tidings_lab import REPOSITORY
@@ -285,17 +285,17 @@ def _report_error(error: Exception, is_debug: bool) -> int:
     if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("tidings"):
         error = explain_missing(error) or MissingExtraError(str(error.name), "tidings-lab")
     if isinstance(error, TidingsError):
-        show_error(error)
+        print_error(error)
         return error.exit_code
     if hasattr(error, "format_message"):  # an invalid command line
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "tidings-lab"
         message = " ".join(error.format_message().split())
-        say_error(f"{message}{'' if message.endswith(('.', '?')) else '.'} Try: {command} --help")
+        print_sentence(f"{message}{'' if message.endswith(('.', '?')) else '.'} Try: {command} --help")
         return 2
     first_line = (str(error).strip().splitlines() or [""])[0][:300]
     hint = "" if is_debug else " Add --debug for the traceback."
-    say_error(f"unexpected error: {type(error).__name__}: {first_line}{hint}")
+    print_sentence(f"unexpected error: {type(error).__name__}: {first_line}{hint}")
     return 1
 
 
@@ -309,7 +309,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = run(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:
-        say_error("interrupted.")
+        print_sentence("interrupted.")
         code = _INTERRUPTED
     sys.exit(code)
 

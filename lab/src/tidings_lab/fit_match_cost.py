@@ -46,7 +46,10 @@ def _measure_point(
         index, _ = create_index(Path(folder) / "index", subscriptions.table.take(pa.array(np.sort(rows))))
         receiver = index.analyzer()
         batches = [receiver.analyze(texts.slice(at, _BATCH)) for at in range(0, len(texts), _BATCH)]
-        matcher, nowhere = SegmentMatcher(index.open_shard(0)[0].segment, index.manifest.terms), missing_positions(_BATCH)
+        matcher, nowhere = (
+            SegmentMatcher(index.open_shard(0)[0].segment, index.manifest.terms),
+            missing_positions(_BATCH),
+        )
         times = time_repetitions(
             lambda: [matcher.match(batch, nowhere[: len(batch)]) for batch in batches], repetitions
         )

@@ -47,7 +47,7 @@ def _find(results: Path, experiment: Experiment) -> tuple[Path, Result] | None:
 
 
 def _summary_row(experiment: Experiment, result: Result) -> tuple[str, ...]:
-    size = f"{result['size']}{', reduced' if result['changed'] else ''}"
+    size = f"{result['size']}{', changed parameters' if result['changed'] else ''}"
     run = f"{size}, {result['seconds'] / 60:,.0f} min, {result['started'][:10]}"
     anchor = "".join(letter for letter in experiment.title.lower() if letter.isalnum() or letter in " -")
     return f"[{experiment.title}](#{anchor.replace(' ', '-')})", summarize(experiment, result["rows"]), run

@@ -51,7 +51,7 @@ class InMemoryIndex(Index):
         count, terms = len(subscribed), len(subscribed.terms)
         super().__init__(Path(), Manifest(1, "", terms, False, False, shared, count, (), records, record, {}))
 
-    def shard(self, number: int) -> list[SegmentView]:
+    def open_shard(self, number: int) -> list[SegmentView]:
         return self._shards[number]
 
     def phrase_terms(self) -> NDArray[np.uint8]:
@@ -144,7 +144,7 @@ class SimulatedCluster:
     def _shard(self, number: int) -> list[tuple[SegmentView, SegmentMatcher]]:
         if number not in self._matchers:
             terms = self.index.manifest.terms
-            self._matchers[number] = [(live, SegmentMatcher(live.segment, terms)) for live in self.index.shard(number)]
+            self._matchers[number] = [(live, SegmentMatcher(live.segment, terms)) for live in self.index.open_shard(number)]
         return self._matchers[number]
 
 

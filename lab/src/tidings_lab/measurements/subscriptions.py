@@ -56,7 +56,7 @@ def _limit_posts(posts: NumberedPosts, subscriptions: int, matches: int) -> Numb
 
 
 def _terms_per_matcher(cluster: SimulatedCluster, subscribed: NumberedSubscriptions) -> Any:
-    terms = [sum(len(live.terms) for live in cluster.index.shard(number)) for number in range(cluster.matchers)]
+    terms = [sum(len(live.terms) for live in cluster.index.open_shard(number)) for number in range(cluster.matchers)]
     return np.array(terms)
 
 
