@@ -1,7 +1,7 @@
-"""``unshare -rn python delayed_network.py``: a second network namespace, so many milliseconds away, and what it takes.
+"""``unshare -rn python delayed_network.py``: measure the latency to a second network namespace with delayed packets.
 
-Both have a TUN device; a thread carries packets from one to the other, each held back as long as its address says. It
-needs no more of the kernel than TUN devices and namespaces; where these cannot be made it ends with status 3.
+Both namespaces have a TUN device; a thread carries packets between them, delayed by the address they go to. It needs
+only TUN devices and namespaces of the kernel; if these are not available it exits with status 3.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 
-from tidings.crawl.latency import measure_connects, open_and_close
+from tidings.crawl.latency import connect_once, measure_connects
 
 NEAR, PORT = "10.9.0.1", 8000
 DELAYS_S = {"10.9.0.2": 0.02, "10.9.0.3": 0.08}
@@ -28,7 +28,7 @@ _NEW_NETWORK = 0x40000000
 
 
 def device(*addresses: str) -> int:
-    """A TUN device of this namespace with these addresses."""
+    """Create a TUN device with these addresses in this namespace."""
     handle = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
     fcntl.ioctl(handle, _TUNSETIFF, struct.pack("16sH22x", b"tidings0", _TUN_WITHOUT_HEADERS))
     for address in addresses:
@@ -37,18 +37,18 @@ def device(*addresses: str) -> int:
     return handle
 
 
-def far_away(told: socket.socket) -> None:
-    """The other namespace: answers connections until its end is closed."""
+def serve_far(control: socket.socket) -> None:
+    """Answer connections in the other namespace until the socket is closed."""
     if ctypes.CDLL(None, use_errno=True).unshare(_NEW_NETWORK):
         raise OSError(ctypes.get_errno(), "no network namespace")
     handle = device(*DELAYS_S)
     with socket.create_server(("", PORT), backlog=50):
-        socket.send_fds(told, [b"x"], [handle])
-        told.recv(1)
+        socket.send_fds(control, [b"x"], [handle])
+        control.recv(1)
 
 
 def carry(near: int, far: int) -> None:
-    """Packets to and fro, those to far addresses as late as these are far."""
+    """Carry packets both ways, delayed by their address."""
     waiting: list[tuple[float, int, int, bytes]] = []
     for number in range(sys.maxsize):
         wait_s = max(0.0, waiting[0][0] - time.monotonic()) if waiting else 1.0
@@ -65,7 +65,7 @@ def main() -> None:
     ours, theirs = socket.socketpair()
     if not os.fork():
         ours.close()
-        far_away(theirs)
+        serve_far(theirs)
         os._exit(0)
     theirs.close()
     near = device(NEAR)
@@ -73,7 +73,7 @@ def main() -> None:
     if not said:
         raise OSError("the other namespace could not be made")
     threading.Thread(target=carry, args=(near, handles[0]), daemon=True).start()
-    found = asyncio.run(measure_connects("here", {host: (host, PORT) for host in DELAYS_S}, open_and_close))
+    found = asyncio.run(measure_connects("here", {host: (host, PORT) for host in DELAYS_S}, connect_once))
     for (_, host), ms in found.ms.items():
         print(host, ms)
 

@@ -1,4 +1,4 @@
-"""Servers on loopback that answer as they are told, and a crawler that may reach them."""
+"""Scripted servers on loopback, and a crawler that may reach them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from email.utils import formatdate
 
-from tidings.crawl.crawler import Crawler, Manners
-from tidings.crawl.decide import Asked, Memory
-from tidings.crawl.fetch import Limits
-from tidings.crawl.identity import unpacked
-from tidings.crawl.parser_process import Parser
-from tidings.crawl.rate_limit import Politeness
-from tidings.net.allowlist import LOOPBACK, Allowed
+from tidings.crawl.crawler import Crawler, CrawlOptions
+from tidings.crawl.decide import FeedVisit, VisitMemory
+from tidings.crawl.fetch import FetchLimits
+from tidings.crawl.identity import unpack_known
+from tidings.crawl.parser_process import ParserProcess
+from tidings.crawl.rate_limit import HostRateLimit
+from tidings.net.allowlist import LOOPBACK, AllowedNetworks
 
 BEGIN = 1_790_000_000.0
-MANNERS = Manners(politeness=Politeness(between_s=0.0), limits=Limits(seconds=1.5), allow=Allowed(LOOPBACK))
+OPTIONS = CrawlOptions(
+    rate_limit=HostRateLimit(min_interval_s=0.0), limits=FetchLimits(seconds=1.5), allow=AllowedNetworks(LOOPBACK)
+)
 
 
 def rss(*items: str, head: str = "", title: str = "A feed") -> bytes:
-    """A document of RSS with these items; a bare word is an item with that guid."""
+    """Return an RSS document with these items; a bare word is an item with that guid."""
     listed = "".join(one if one.startswith("<") else item(one) for one in items)
     top = f"<title>{title}</title><link>https://site.example/</link>"
     return f'<?xml version="1.0"?><rss version="2.0"><channel>{top}{head}{listed}</channel></rss>'.encode()
@@ -33,7 +35,7 @@ def item(guid: str, title: str = "", date: float | None = None, text: str = "") 
 
 
 def answer(status: str = "200 OK", body: bytes = b"", **headers: str) -> bytes:
-    """Bytes of HTTP."""
+    """Return an HTTP response."""
     told = {"Content-Length": str(len(body)), "Connection": "close", **headers}
     lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in told.items())
     return f"HTTP/1.1 {status}\r\n{lines}\r\n".encode() + body
@@ -41,7 +43,7 @@ def answer(status: str = "200 OK", body: bytes = b"", **headers: str) -> bytes:
 
 @asynccontextmanager
 async def serving(handler, host: str = "127.0.0.1"):
-    """A server whose handler is given the request's head and a writer, or the bytes it always answers; its address."""
+    """Run a server and yield its URL; `handler` gets the request head and a writer, or is the response."""
 
     async def connected(reader, writer):
         try:
@@ -63,22 +65,22 @@ async def serving(handler, host: str = "127.0.0.1"):
         server.close()
 
 
-async def visited(asked, manners=MANNERS, now=BEGIN, parser=None):
-    """What visits lead to, by feed."""
-    made = parser or Parser()
+async def visit_all(feeds, options=OPTIONS, now=BEGIN, parser=None):
+    """Return the outcome of a visit by feed."""
+    made = parser or ParserProcess()
     try:
-        crawler = Crawler(manners, [made], lambda: now)
-        return {one.visited.feed: one async for one in crawler.visit_all(asked)}
+        crawler = Crawler(options, [made], lambda: now)
+        return {one.visited.feed: one async for one in crawler.visit_all(feeds)}
     finally:
         if parser is None:
             made.close()
 
 
-def feed(url: str, number: int = 1) -> Asked:
-    return Asked(number, url, Memory())
+def feed(url: str, number: int = 1) -> FeedVisit:
+    return FeedVisit(number, url, VisitMemory())
 
 
-def again(asked: Asked, outcome) -> Asked:
-    """The feed as it is known after a visit."""
-    known = asked.known if outcome.visited.known is None else unpacked(outcome.visited.known)
-    return replace(asked, url=outcome.visited.url, memory=Memory.from_json(outcome.visited.visit), known=known)
+def after_visit(visit: FeedVisit, outcome) -> FeedVisit:
+    """Return the feed with its state after a visit."""
+    known = visit.known if outcome.visited.known is None else unpack_known(outcome.visited.known)
+    return replace(visit, url=outcome.visited.url, memory=VisitMemory.from_json(outcome.visited.visit), known=known)

@@ -1,4 +1,4 @@
-"""A crawler that is killed anywhere fetches again and repeats nothing: every article reaches the inbox once."""
+"""A crawler that is killed at any failpoint visits again; every article reaches the inbox once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.crawl.servers import rss
 
-from tidings.failpoints import CRAWL_POINTS, VARIABLE
+from tidings.failpoints import CRAWL_FAILPOINTS, VARIABLE
 from tidings.store import open_store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,23 +25,23 @@ from pathlib import Path
 from dataclasses import replace
 from tidings.crawl.crawler import Manners
 from tidings.crawl.rate_limit import Politeness
-from tidings.net.allowlist import Allowed
+from tidings.net.allowlist import AllowedNetworks
 from tidings.spark.crawl_stage import asked_of, visit_all
-from tidings.crawl.loop import Rounds
+from tidings.crawl.loop import CrawlLoop
 from tidings.store import open_store
 
-manners = Manners(politeness=Politeness(between_s=0.001), allow=Allowed.parse(["loopback"]))
+manners = Manners(politeness=Politeness(between_s=0.001), allow=AllowedNetworks.parse(["loopback"]))
 def visit(feeds, known):
     rows = [{"feed": one.id, "url": one.url, "visit": one.visit, "known": known.get(one.id, "[]")} for one in feeds]
     return [one for some in visit_all(map(asked_of, rows), manners) for one in some]
-with open_store(sys.argv[1]) as store, store.hold_crawler():
-    Rounds(store, Path(sys.argv[1]) / "inbox", manners.politeness, visit, print).run(threading.Event(), once=True)
+with open_store(sys.argv[1]) as store, store.lease("crawler"):
+    CrawlLoop(store, Path(sys.argv[1]) / "inbox", manners.politeness, visit).run(threading.Event(), once=True)
 """
 
 
 @pytest.fixture
 def server():
-    """Feeds that show what they are told to."""
+    """Serve feeds with given articles."""
     shown = {"/a": rss("a1", "a2"), "/b": rss("b1")}
 
     class Handler(BaseHTTPRequestHandler):
@@ -79,22 +79,22 @@ def in_inbox(state):
     return Counter(json.loads(line)["title"] for line in lines)
 
 
-@pytest.mark.parametrize("point", CRAWL_POINTS)
-def test_killed_anywhere_every_article_arrives_once(point, server, tmp_path):
+@pytest.mark.parametrize("point", CRAWL_FAILPOINTS)
+def test_every_article_arrives_once_after_a_kill(point, server, tmp_path):
     url, shown = server
     state = tmp_path / "state"
     with open_store(state) as store:
-        feeds = [store.add_feed(url + path) for path in shown]
+        feeds = [store.feeds.add(url + path) for path in shown]
     crawl(state, crash=f"{point}@any")
     names = {file.name for file in (state / "inbox").glob("*.jsonl")}
     shown["/a"] = rss("a3", "a1", "a2")
     crawl(state)
     with open_store(state) as store:
-        store.database.run("UPDATE feed SET due_at = 0")
+        store.database.execute("UPDATE feed SET due_at = 0")
     crawl(state)
     assert in_inbox(state) == Counter(f"About {name}" for name in ("a1", "a2", "a3", "b1"))
     assert names <= {file.name for file in (state / "inbox").glob("*.jsonl")}
     with open_store(state) as store:
-        assert list(store.outbox()) == []
-        assert [one.articles for one in store.feeds()] == [3, 1]
-        assert [one.id for one in store.feeds()] == feeds
+        assert list(store.feeds.outbox()) == []
+        assert [one.articles for one in store.feeds.all()] == [3, 1]
+        assert [one.id for one in store.feeds.all()] == feeds

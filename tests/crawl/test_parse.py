@@ -1,4 +1,4 @@
-"""Documents become feeds: every format, every breakage readers cope with, and every real document there is."""
+"""Parse every feed format, common errors in feeds, and all real documents of the test data."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.data import shared
 
 from tidings.crawl import parse_lenient, parse_xml
 from tidings.crawl.article import Article, NotAFeed
-from tidings.crawl.discover import feeds_of
-from tidings.crawl.normalize import any_moment, moment
-from tidings.crawl.opml import Listed, read_opml, write_opml
+from tidings.crawl.discover import find_feed_links
+from tidings.crawl.normalize import parse_any_date, parse_date
+from tidings.crawl.opml import OpmlFeed, read_opml, write_opml
 from tidings.crawl.parse import parse
 from tidings.errors import InputError
 
@@ -64,19 +64,19 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_every_format_says_the_same(name):
+def test_all_formats_give_the_same_articles(name):
     found = parse(DOCUMENTS[name].encode(), "", URL)
     assert (found.title, found.site, found.articles) == ("T", "https://a.example/", (EXPECTED,))
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_readers_forgive_is_forgiven(name):
+def test_common_errors_are_tolerated(name):
     (found,) = parse(BROKEN[name].encode(), "", URL).articles
     assert (found.guid, found.link, found.text) == ("1", "https://a.example/x", "Bold words")
 
 
 @pytest.mark.parametrize("charset", ["utf-8", "iso-8859-1", "windows-1252", "utf-16", "koi8-r", "shift_jis"])
-def test_every_encoding_is_read_whether_declared_in_the_document_or_by_the_server(charset):
+def test_encodings_declared_by_document_or_server_are_decoded(charset):
     word = {"koi8-r": "Привет", "shift_jis": "日本語"}.get(charset, "Crème brûlée")
     document = rss(item("1", title=word)).decode()
     declared = document.replace('"1.0"', f'"1.0" encoding="{charset}"', 1).encode(charset)
@@ -87,7 +87,7 @@ def test_every_encoding_is_read_whether_declared_in_the_document_or_by_the_serve
         assert found.title == word
 
 
-def test_scripts_never_come_through():
+def test_scripts_are_removed():
     evil = "&lt;script&gt;alert(1)&lt;/script&gt;ok&lt;img src=x onerror=alert(2)&gt;"
     (found,) = parse(rss(f"<item><link>javascript:alert(3)</link><title>{evil}</title></item>"), "", URL).articles
     assert (found.title, found.link) == ("ok", "")
@@ -97,13 +97,13 @@ def test_scripts_never_come_through():
     ("document", "reason"),
     [
         (b"", "empty"),
-        (b"<html><body>hello</body></html>", "a page that points to no feed"),
-        (b'{"a": 1}', "no JSON Feed"),
+        (b"<html><body>hello</body></html>", "an HTML page without a link to a feed"),
+        (b'{"a": 1}', "not a JSON Feed"),
         (b"just text", "neither RSS nor Atom"),
         (b"<opml><body/></opml>", "neither RSS nor Atom"),
     ],
 )
-def test_what_is_no_feed_says_why(document, reason):
+def test_document_that_is_not_a_feed_raises_the_reason(document, reason):
     with pytest.raises(NotAFeed, match=reason):
         parse(document, "", URL)
 
@@ -113,8 +113,8 @@ def test_what_is_no_feed_says_why(document, reason):
     ["Thu, 01 Jan 2026 12:00:00 GMT", "Thu, 1 Jan 26 07:00:00 EST", "01 Jan 2026 12:00 +0000", "2026-01-01T12:00:00Z",
      "2026-01-01 12:00:00", "2026-01-01T13:00:00.000+01:00"],
 )  # fmt: skip
-def test_dates_are_read_as_they_are_written(written):
-    assert moment(written) == NOON
+def test_dates_are_parsed(written):
+    assert parse_date(written) == NOON
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_dates_are_read_as_they_are_written(written):
         "9999-12-31T00:00:00Z",
     ],
 )
-def test_a_date_that_is_none_is_missing(written):
-    assert moment(written) is None
+def test_invalid_date_is_none(written):
+    assert parse_date(written) is None
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn", "Co"]), min_size=1, max_size=30)
@@ -137,12 +137,12 @@ TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn", "Co"]), min_s
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(TEXT, TEXT, TEXT, st.integers(1, 4_000_000_000)), max_size=5))
-def test_the_quick_reader_agrees_with_the_lenient_one(items):
+def test_xml_parser_agrees_with_the_lenient_one(items):
     document = _written(items)
-    assert parse_xml.read(document, "", URL) is not None
-    mended = parse_xml.read(_written([(*map(_mended, told), date) for *told, date in items]), "", URL)
+    assert parse_xml.parse_xml_feed(document, "", URL) is not None
+    mended = parse_xml.parse_xml_feed(_written([(*map(_mended, told), date) for *told, date in items]), "", URL)
     assume(mended is not None)  # what was mended may be no XML
-    assert mended.articles == parse_lenient.read(document, "", URL).articles
+    assert mended.articles == parse_lenient.parse_any_feed(document, "", URL).articles
 
 
 def _written(items):
@@ -152,7 +152,7 @@ def _written(items):
 
 
 def _mended(text):
-    """feedparser takes text that looks like UTF-8 encoded twice for just that."""
+    """Undo that feedparser decodes text that looks like UTF-8 encoded twice."""
     try:
         return text.encode("iso-8859-1").decode("utf-8")
     except UnicodeError:
@@ -170,7 +170,7 @@ def test_no_document_crashes_the_parser(junk, name, place):
 
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.sampled_from("id url title content_text content_html language summary".split()), st.text()))
-def test_whatever_a_feed_says_can_be_stored(told):
+def test_any_text_of_a_feed_can_be_stored(told):
     told = {name: value + "\ud800\x00" for name, value in told.items()}
     found = parse(
         json.dumps({**told, "items": [{**told, "tags": [*told.values()], "author": {"name": "\udfff"}}]}).encode(),
@@ -187,21 +187,21 @@ def real_documents():
             yield name, archive.read(name)
 
 
-def test_every_real_document_gives_articles():
+def test_every_real_document_has_articles():
     for name, document in real_documents():
         found = parse(document, "", URL)
         assert found.articles, name
         assert any(one.link or one.title or one.text for one in found.articles), name
 
 
-def test_on_real_documents_the_quick_reader_agrees_with_the_lenient_one():
-    """But for what it knows better: fractions of seconds, dates with slashes, mail addresses of authors, which text."""
+def test_parsers_agree_on_real_documents():
+    """Except for fractions of seconds, dates with slashes, mail addresses of authors, and which text is used."""
     fields = {"guid": 1.0, "title": 1.0, "link": 0.99, "text": 0.97, "published_at": 0.99, "tags": 0.99}
     counted, agreed = 0, dict.fromkeys(fields, 0)
     for _, document in real_documents():
-        quick = parse_xml.read(document.lstrip(), "", URL)
+        quick = parse_xml.parse_xml_feed(document.lstrip(), "", URL)
         if quick is not None and len(document) < 60_000:  # the lenient one is slow
-            slow = parse_lenient.read(document, "", URL)
+            slow = parse_lenient.parse_any_feed(document, "", URL)
             assert (quick.title, quick.lang, len(quick.articles)) == (slow.title, slow.lang, len(slow.articles))
             for one, other in zip(map(_rounded, quick.articles), slow.articles, strict=True):
                 counted += 1
@@ -222,14 +222,14 @@ def _rounded(article):
     st.sampled_from(["GMT", "UTC", "+0000", "-0730", "+2500", "EST"]),
     st.booleans(),
 )
-def test_the_quick_way_to_read_a_date_agrees_with_the_thorough_one(at, zone, with_day):
+def test_fast_date_parser_agrees_with_the_general_one(at, zone, with_day):
     written = at.strftime(f"{'%a, ' if with_day else ''}%d %b %Y %H:%M:%S {zone}")
-    assert moment(written) == any_moment(written)
+    assert parse_date(written) == parse_any_date(written)
 
 
-def test_a_date_with_slashes_is_year_month_day():
-    assert moment("2026/1/1 12:00:00") == NOON
-    assert moment("2026/13/1 12:00:00") is None
+def test_date_with_slashes_is_year_month_day():
+    assert parse_date("2026/1/1 12:00:00") == NOON
+    assert parse_date("2026/13/1 12:00:00") is None
 
 
 SPOILT = st.sampled_from(
@@ -239,39 +239,41 @@ SPOILT = st.sampled_from(
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(SPOILT, min_size=1, max_size=8).map("".join), st.sampled_from(["utf-8", "iso-8859-1", "windows-1252"]))
-def test_bare_ampersands_and_other_encodings_are_read_as_the_lenient_reader_reads_them(text, charset):
+def test_ampersands_and_encodings_are_parsed_as_by_the_lenient_parser(text, charset):
     assume(not re.search(r"&[xé]", text))  # feedparser makes an entity of it: it adds a semicolon that is not there
     told = f"<guid isPermaLink='false'>1</guid><title>t</title><description>{text}.</description>"
     document = rss(f"<item>{told}</item>").decode()
     declared = document.replace('"1.0"', f'"1.0" encoding="{charset}"', 1).encode(charset)
-    (quick,) = parse_xml.read(declared, "", URL).articles
-    assert (replace(quick, text=_mended(quick.text)),) == parse_lenient.read(declared, "", URL).articles
+    (quick,) = parse_xml.parse_xml_feed(declared, "", URL).articles
+    assert (replace(quick, text=_mended(quick.text)),) == parse_lenient.parse_any_feed(declared, "", URL).articles
 
 
-def test_what_is_said_to_be_two_encodings_or_is_none_is_left_to_the_lenient_reader():
+def test_contradicting_encodings_are_left_to_the_lenient_parser():
     document = rss("é").decode().replace('"1.0"', '"1.0" encoding="iso-8859-1"', 1)
-    assert parse_xml.read(document.encode("iso-8859-1"), "utf-8", URL) is None
-    assert parse_xml.read(document.encode("utf-8").replace(b"\xc3\xa9", b"\xc3\x81\x81"), "", URL) is None  # a control
-    assert parse_xml.read(document.encode("utf-16"), "", URL) is None
-    assert parse_xml.read(document.encode("iso-8859-1"), "", URL).articles[0].guid == "é"
+    assert parse_xml.parse_xml_feed(document.encode("iso-8859-1"), "utf-8", URL) is None
+    assert (
+        parse_xml.parse_xml_feed(document.encode("utf-8").replace(b"\xc3\xa9", b"\xc3\x81\x81"), "", URL) is None
+    )  # a control
+    assert parse_xml.parse_xml_feed(document.encode("utf-16"), "", URL) is None
+    assert parse_xml.parse_xml_feed(document.encode("iso-8859-1"), "", URL).articles[0].guid == "é"
 
 
-def test_a_page_lists_its_feeds_those_of_comments_last():
+def test_feed_links_of_a_page_are_listed_with_comments_last():
     page = b"""<base href="https://b.example/x/"><link rel=alternate type=application/rss+xml title=Comments href=c>
     <link REL="Alternate feed" TYPE="application/atom+xml; charset=utf-8" href="atom.xml"><link rel=stylesheet href=s>
     <link rel=alternate type=text/html href=de><link rel=alternate type=application/feed+json href="javascript:1">"""
-    assert feeds_of(page, URL) == ("https://b.example/x/atom.xml", "https://b.example/x/c")
+    assert find_feed_links(page, URL) == ("https://b.example/x/atom.xml", "https://b.example/x/c")
 
 
-def test_a_list_of_feeds_comes_back_as_it_was_written():
+def test_opml_round_trip():
     feeds = [
-        Listed("https://a.example/f?x=1&y=2", 'A "feed" <b>', "https://a.example/"),
-        Listed("http://b.example/", "B"),
+        OpmlFeed("https://a.example/f?x=1&y=2", 'A "feed" <b>', "https://a.example/"),
+        OpmlFeed("http://b.example/", "B"),
     ]
     assert read_opml(write_opml(feeds)) == feeds
 
 
-def test_folders_of_a_list_are_looked_through():
+def test_opml_folders_are_searched():
     document = b"""<opml version="1.0"><body><outline text="News"><outline text="A" xmlUrl="http://a.example/"/>
     <outline title="B" XMLURL=" http://b.example/ "/><outline text="again" xmlUrl="http://a.example/"/></outline></body></opml>"""
     assert [one[:2] for one in read_opml(document)] == [("http://a.example/", "A"), ("http://b.example/", "B")]
@@ -280,12 +282,12 @@ def test_folders_of_a_list_are_looked_through():
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        (b"", "no XML"),
-        (b"<rss/>", "should be OPML"),
+        (b"", "not valid XML"),
+        (b"<rss/>", "root element is <rss>, not <opml>"),
         (b'<!DOCTYPE o [<!ENTITY a "b">]><opml>&a;</opml>', "declares entities"),
         (b'<!DOCTYPE o [<!ENTITY a SYSTEM "file:///etc/passwd">]><opml>&a;</opml>', "declares entities"),
     ],
 )
-def test_a_list_that_is_none_is_refused_in_one_sentence(document, reason):
+def test_invalid_opml_is_rejected_with_the_reason(document, reason):
     with pytest.raises(InputError, match=reason):
         read_opml(document)

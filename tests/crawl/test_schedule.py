@@ -1,4 +1,4 @@
-"""When feeds are due: pure arithmetic, and months of it in seconds under a clock that is only a number."""
+"""Intervals between visits, and months of visits simulated with a fake clock."""
 
 from __future__ import annotations
 
@@ -8,79 +8,97 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from tidings.crawl.article import Article, Document
-from tidings.crawl.decide import Asked, Memory, conditions, failed, is_same, read, same
-from tidings.crawl.fetch import Fetched
-from tidings.crawl.identity import unpacked
-from tidings.crawl.rate_limit import Hosts, Politeness
-from tidings.crawl.schedule import DAY_S, Pace, Rhythm, backoff_s, first_seen, freshness_s, interval_s, observed, spread
+from tidings.crawl.article import Article, FeedDocument
+from tidings.crawl.decide import (
+    FeedVisit,
+    VisitMemory,
+    conditional_headers,
+    decide_failed,
+    decide_read,
+    decide_unchanged,
+    is_unchanged,
+)
+from tidings.crawl.fetch import FeedResponse
+from tidings.crawl.identity import unpack_known
+from tidings.crawl.rate_limit import HostRateLimit, HostRateLimits
+from tidings.crawl.schedule import (
+    DAY_S,
+    SchedulePolicy,
+    UpdateHistory,
+    add_jitter,
+    estimate_history,
+    failure_interval_s,
+    freshness_s,
+    interval_s,
+    update_history,
+)
 from tidings.store import DueFeed
 
-PACE = Pace(worth_s=112)  # with an article an hour: every 15 minutes
+POLICY = SchedulePolicy(request_worth_s=112)  # with an article an hour: every 15 minutes
 HOUR_S, BEGIN = 3_600.0, 1_790_000_000.0
 
 
-def steady(a_day: float) -> Rhythm:
-    return Rhythm(articles=a_day * 1_000, over_s=1_000 * DAY_S, updates=a_day * 1_000)
+def steady(per_day: float) -> UpdateHistory:
+    return UpdateHistory(articles=per_day * 1_000, over_s=1_000 * DAY_S, updates=per_day * 1_000)
 
 
-def test_the_interval_is_that_of_least_cost():
-    for a_day in (1, 7, 40):
-        rate = steady(a_day).rate
-        cost = {every: PACE.worth_s / every + rate * every / 2 for every in np.arange(300, 86_400, 10.0)}
-        assert interval_s(steady(a_day), PACE) == pytest.approx(min(cost, key=cost.get), abs=10)
-    assert interval_s(steady(24), PACE) == pytest.approx(900, rel=0.01)
-    assert interval_s(steady(0.24), PACE) == pytest.approx(9_000, rel=0.01)
+def test_interval_has_minimal_cost():
+    for per_day in (1, 7, 40):
+        rate = steady(per_day).rate
+        cost = {every: POLICY.request_worth_s / every + rate * every / 2 for every in np.arange(300, 86_400, 10.0)}
+        assert interval_s(steady(per_day), POLICY) == pytest.approx(min(cost, key=cost.get), abs=10)
+    assert interval_s(steady(24), POLICY) == pytest.approx(900, rel=0.01)
+    assert interval_s(steady(0.24), POLICY) == pytest.approx(9_000, rel=0.01)
 
 
-def test_no_feed_is_asked_more_or_less_often_than_allowed():
-    assert interval_s(steady(1e6), PACE) == PACE.least_s
-    assert interval_s(steady(0), PACE) == PACE.most_s
+def test_interval_stays_within_its_limits():
+    assert interval_s(steady(1e6), POLICY) == POLICY.min_interval_s
+    assert interval_s(steady(0), POLICY) == POLICY.max_interval_s
 
 
-def test_feed_and_server_may_ask_for_more_time_but_not_for_ever():
-    assert interval_s(replace(steady(24), asked_for_s=7_200.0), PACE) == 7_200
-    assert interval_s(replace(steady(24), asked_for_s=1e9), PACE) == PACE.most_s
+def test_requested_interval_is_honoured_up_to_the_limit():
+    assert interval_s(replace(steady(24), asked_for_s=7_200.0), POLICY) == 7_200
+    assert interval_s(replace(steady(24), asked_for_s=1e9), POLICY) == POLICY.max_interval_s
 
 
-def test_a_document_of_few_articles_is_asked_before_they_are_gone():
-    assert interval_s(replace(steady(96), window=2), PACE) == pytest.approx(450, rel=0.01)
-    assert interval_s(steady(1), PACE, is_torn=True) == PACE.least_s
+def test_short_document_is_visited_before_articles_drop_out():
+    assert interval_s(replace(steady(96), window=2), POLICY) == pytest.approx(450, rel=0.01)
+    assert interval_s(steady(1), POLICY, has_gap=True) == POLICY.min_interval_s
 
 
-def test_failures_double_the_wait_up_to_a_day():
-    waits = [backoff_s(replace(steady(24), failures=n), PACE) for n in range(1, 12)]
+def test_failures_double_the_interval_up_to_a_day():
+    waits = [failure_interval_s(replace(steady(24), failures=n), POLICY) for n in range(1, 12)]
     assert waits[:4] == pytest.approx([900, 1_800, 3_600, 7_200], rel=0.01)
     assert waits[-1] == DAY_S
 
 
-def test_the_dates_of_a_new_feed_tell_its_rate():
-    daily = first_seen([BEGIN - n * DAY_S for n in range(1, 31)], BEGIN)
+def test_rate_of_a_new_feed_is_estimated_from_dates():
+    daily = estimate_history([BEGIN - n * DAY_S for n in range(1, 31)], BEGIN)
     assert daily.rate == pytest.approx(1 / DAY_S, rel=0.05)
-    asleep = first_seen([BEGIN - (300 + n) * DAY_S for n in range(9)], BEGIN)
+    asleep = estimate_history([BEGIN - (300 + n) * DAY_S for n in range(9)], BEGIN)
     assert asleep.rate < 1 / (100 * DAY_S)
-    assert first_seen([None, None], BEGIN) == first_seen([BEGIN + 9e6], BEGIN) == Rhythm()
-    assert Rhythm().rate == pytest.approx(1 / DAY_S)
+    assert estimate_history([None, None], BEGIN) == estimate_history([BEGIN + 9e6], BEGIN) == UpdateHistory()
+    assert UpdateHistory().rate == pytest.approx(1 / DAY_S)
 
 
-def test_a_feed_that_wakes_up_is_asked_more_often_within_days_and_less_when_it_sleeps():
-    rhythm, intervals = Rhythm(), []
+def test_interval_follows_a_change_of_the_rate_within_days():
+    rhythm, intervals = UpdateHistory(), []
     for day in range(90):
-        a_day = 48 if 30 <= day < 60 else 0
+        per_day = 48 if 30 <= day < 60 else 0
         for _ in range(24):
-            rhythm = observed(rhythm, a_day // 24, HOUR_S, PACE)
-        intervals.append(interval_s(rhythm, PACE))
+            rhythm = update_history(rhythm, per_day // 24, HOUR_S, POLICY)
+        intervals.append(interval_s(rhythm, POLICY))
     assert intervals[29] > 4 * HOUR_S
     assert intervals[35] < HOUR_S
     assert intervals[59] < 1_200  # two articles an hour, looked for once an hour, are one update
     assert intervals[89] > 1_000
 
 
-def test_feeds_added_together_do_not_stay_together():
-    waits = {spread(1_000.0, feed, 1) for feed in range(100)}
+def test_feeds_added_together_do_not_stay_due_together():
+    waits = {add_jitter(1_000.0, feed, 1) for feed in range(100)}
     assert len(waits) == 100
     assert 950 <= min(waits) < 960 < 1_040 < max(waits) <= 1_050
-    assert spread(1_000.0, 7, 3) == spread(1_000.0, 7, 3)
+    assert add_jitter(1_000.0, 7, 3) == add_jitter(1_000.0, 7, 3)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +115,7 @@ def test_feeds_added_together_do_not_stay_together():
         ("max-age=-1", "", 0),
     ],
 )
-def test_how_long_a_document_is_fresh(control, expires, fresh_s):
+def test_freshness_comes_from_cache_control_or_expires(control, expires, fresh_s):
     assert freshness_s(control, expires, "Thu, 01 Jan 2026 12:00:00 GMT") == fresh_s
 
 
@@ -105,29 +123,29 @@ def due(number: int, host: str) -> DueFeed:
     return DueFeed(number, f"https://{host}/{number}", 0.0, "{}")
 
 
-def test_a_host_is_asked_as_much_as_is_polite_in_a_round():
-    hosts = Hosts(Politeness(between_s=5.0, round_s=20.0))
+def test_requests_to_a_host_are_limited_per_round():
+    hosts = HostRateLimits(HostRateLimit(min_interval_s=5.0, round_s=20.0))
     waiting = [due(n, "big.example") for n in range(10)] + [due(99, "small.example")]
-    assert [one.id for one in hosts.chosen(waiting, BEGIN)] == [0, 1, 2, 3, 99]
-    hosts.asked("https://big.example/x", BEGIN)
-    assert [one.id for one in hosts.chosen(waiting, BEGIN + 4.9)] == [99]
-    assert len(hosts.chosen(waiting, BEGIN + 5)) == 5
+    assert [one.id for one in hosts.select_visitable(waiting, BEGIN)] == [0, 1, 2, 3, 99]
+    hosts.record_request("https://big.example/x", BEGIN)
+    assert [one.id for one in hosts.select_visitable(waiting, BEGIN + 4.9)] == [99]
+    assert len(hosts.select_visitable(waiting, BEGIN + 5)) == 5
 
 
-def test_a_host_that_wants_peace_gets_it_for_all_its_feeds():
-    hosts = Hosts()
-    hosts.asked("https://a.example/1", BEGIN, wait_s=600.0)
-    hosts.asked("https://a.example/2", BEGIN + 1)
-    assert hosts.chosen([due(2, "a.example"), due(3, "b.example")], BEGIN + 599) == [due(3, "b.example")]
-    assert hosts.free_at([due(2, "a.example")]) == BEGIN + 600
+def test_retry_after_applies_to_all_feeds_of_a_host():
+    hosts = HostRateLimits()
+    hosts.record_request("https://a.example/1", BEGIN, wait_s=600.0)
+    hosts.record_request("https://a.example/2", BEGIN + 1)
+    assert hosts.select_visitable([due(2, "a.example"), due(3, "b.example")], BEGIN + 599) == [due(3, "b.example")]
+    assert hosts.next_free_at([due(2, "a.example")]) == BEGIN + 600
 
 
 class World:
-    """A feed whose articles come at given times, visited by our decisions; the clock is a number."""
+    """A feed with articles at given times, visited with a fake clock."""
 
     def __init__(self, times, window=20):
         self.times, self.window = sorted(map(float, times)), window
-        self.asked = Asked(1, "https://a.example/f", Memory())
+        self.asked = FeedVisit(1, "https://a.example/f", VisitMemory())
         self.found, self.requests = {}, 0
 
     def visit(self, now):
@@ -136,20 +154,20 @@ class World:
         shown = range(max(0, count - self.window), count)
         body = str(list(shown)).encode()
         etag = f'"{count}"'
-        unchanged = conditions(self.asked).get("If-None-Match") == etag
-        told = Fetched(
+        unchanged = conditional_headers(self.asked).get("If-None-Match") == etag
+        told = FeedResponse(
             304 if unchanged else 200, self.asked.url, self.asked.url, b"" if unchanged else body, {"etag": etag}
         )
-        if is_same(self.asked, told):
-            outcome = same(self.asked, told, now, PACE)
+        if is_unchanged(self.asked, told):
+            outcome = decide_unchanged(self.asked, told, now, POLICY)
         else:
             articles = tuple(Article(f"g{n}", f"https://a.example/{n}", f"T{n}", "x", "", self.times[n]) for n in shown)
-            outcome = read(self.asked, told, Document("F", "https://a.example/", articles), now, PACE)
+            outcome = decide_read(self.asked, told, FeedDocument("F", "https://a.example/", articles), now, POLICY)
         for post in outcome.visited.posts:
             assert post["link"] not in self.found, "told twice"
             self.found[post["link"]] = now
-        known = self.asked.known if outcome.visited.known is None else unpacked(outcome.visited.known)
-        self.asked = replace(self.asked, memory=Memory.from_json(outcome.visited.visit), known=known)
+        known = self.asked.known if outcome.visited.known is None else unpack_known(outcome.visited.known)
+        self.asked = replace(self.asked, memory=VisitMemory.from_json(outcome.visited.visit), known=known)
         return outcome.visited.due_at
 
     def live(self, begin, end):
@@ -158,47 +176,51 @@ class World:
             now = self.visit(now)
 
 
-@pytest.mark.parametrize(("a_day", "days"), [(0.2, 700), (3, 90), (30, 14), (200, 5)])
-def test_over_months_no_article_is_missed_or_repeated_and_requests_follow_the_rate(a_day, days):
+@pytest.mark.parametrize(("per_day", "days"), [(0.2, 700), (3, 90), (30, 14), (200, 5)])
+def test_no_article_is_missed_or_repeated_over_months(per_day, days):
     rng = np.random.default_rng(7)
     end = BEGIN + days * DAY_S
-    world = World(rng.uniform(BEGIN - 20 * DAY_S, end, int((days + 20) * a_day)))
+    world = World(rng.uniform(BEGIN - 20 * DAY_S, end, int((days + 20) * per_day)))
     world.live(BEGIN, end + 2 * DAY_S)
     first = int(np.searchsorted(world.times, BEGIN, "right"))
     expected = {f"https://a.example/{n}" for n in range(max(0, first - world.window), len(world.times))}
     assert set(world.found) == expected
-    ideal = days * DAY_S / min(PACE.most_s, max(PACE.least_s, sqrt(2 * PACE.worth_s * DAY_S / a_day)))
+    ideal = (
+        days
+        * DAY_S
+        / min(POLICY.max_interval_s, max(POLICY.min_interval_s, sqrt(2 * POLICY.request_worth_s * DAY_S / per_day)))
+    )
     assert 0.7 * ideal < world.requests < 1.6 * ideal + 10
 
 
-def test_a_feed_that_is_down_for_a_month_is_asked_about_daily_and_comes_back():
-    now, asked, requests = BEGIN, Asked(1, "https://a.example/f", Memory()), 0
+def test_feed_that_is_down_for_a_month_is_visited_daily():
+    now, asked, requests = BEGIN, FeedVisit(1, "https://a.example/f", VisitMemory()), 0
     while now < BEGIN + 30 * DAY_S:
-        outcome = failed(asked, "it cannot be reached", now, PACE, None)
-        asked = replace(asked, memory=Memory.from_json(outcome.visited.visit))
+        outcome = decide_failed(asked, "it cannot be reached", now, POLICY, None)
+        asked = replace(asked, memory=VisitMemory.from_json(outcome.visited.visit))
         now, requests = outcome.visited.due_at, requests + 1
     assert 30 < requests < 45
-    told = Fetched(200, asked.url, asked.url, b"x", {})
-    back = read(asked, told, Document("F", "", (Article("g", "", "T", "x"),)), now, PACE)
+    told = FeedResponse(200, asked.url, asked.url, b"x", {})
+    back = decide_read(asked, told, FeedDocument("F", "", (Article("g", "", "T", "x"),)), now, POLICY)
     assert (back.visited.state, len(back.visited.posts)) == ("ok", 1)
     assert back.visited.due_at < now + 2 * HOUR_S
 
 
-def test_conditions_are_not_sent_to_an_address_that_did_not_give_them():
-    asked = Asked(1, "https://a.example/f", Memory(etag='"1"', told_by="https://b.example/f"))
-    assert conditions(asked) == {}
+def test_validators_are_sent_only_to_the_url_they_came_from():
+    asked = FeedVisit(1, "https://a.example/f", VisitMemory(etag='"1"', told_by="https://b.example/f"))
+    assert conditional_headers(asked) == {}
 
 
-def test_a_hundred_articles_at_once_are_one_update():
-    """A site that puts its archive into its feed is no busier for it; the window is watched by articles still."""
-    calm = observed(steady(1), 1, HOUR_S, PACE)
-    flooded = observed(steady(1), 100, HOUR_S, PACE)
-    assert interval_s(flooded, PACE) == interval_s(calm, PACE)
+def test_hundred_articles_in_one_visit_are_one_update():
+    """A feed that adds its archive does not update more often; the number of articles limits the interval."""
+    calm = update_history(steady(1), 1, HOUR_S, POLICY)
+    flooded = update_history(steady(1), 100, HOUR_S, POLICY)
+    assert interval_s(flooded, POLICY) == interval_s(calm, POLICY)
     assert flooded.rate > calm.rate
-    archive = first_seen([BEGIN - DAY_S] * 300 + [BEGIN - 20 * DAY_S], BEGIN)
+    archive = estimate_history([BEGIN - DAY_S] * 300 + [BEGIN - 20 * DAY_S], BEGIN)
     assert (archive.articles, archive.updates) == (301, 2)
 
 
-def test_as_it_is_set_an_article_an_hour_is_asked_for_every_nine_minutes_and_one_a_week_every_two_hours():
-    assert interval_s(steady(24), Pace()) == pytest.approx(537, abs=3)
-    assert interval_s(steady(1 / 7), Pace()) == pytest.approx(6_956, abs=30)
+def test_default_intervals_for_an_article_per_hour_and_per_week():
+    assert interval_s(steady(24), SchedulePolicy()) == pytest.approx(537, abs=3)
+    assert interval_s(steady(1 / 7), SchedulePolicy()) == pytest.approx(6_956, abs=30)

@@ -1,17 +1,18 @@
-"""What a feed says, in our words: its articles, and what it says of itself."""
+"""Feeds and their articles, independent of the format."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-MAX_ARTICLES = 10_000  # of one document
+MAX_ARTICLES = 10_000  # per document
+# characters
 MAX_TITLE, MAX_NAME, MAX_TEXT, MAX_ID = 1_000, 300, 100_000, 4_096
 MAX_TAGS, MAX_TAG, MAX_LANG = 50, 100, 35
 
 
 @dataclass(frozen=True, slots=True)
 class Article:
-    """One article, cleaned: texts are plain text, the link leads to the web. What is missing is empty or None."""
+    """An article: texts are plain text, the link is an http(s) URL, missing fields are empty or None."""
 
     guid: str = ""
     link: str = ""
@@ -23,8 +24,8 @@ class Article:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
-    """A feed as it is now. ``ttl_s`` is how long it asks to be left alone, 0 if it does not say."""
+class FeedDocument:
+    """A parsed feed. `ttl_s` is the interval between visits that it requests, or 0."""
 
     title: str
     site: str
@@ -34,7 +35,7 @@ class Document:
 
 
 class NotAFeed(Exception):
-    """The document is no feed that can be read; the reason in a few words, and the feeds a page points to."""
+    """A document that is not a readable feed, with the reason and, for a page, the feeds it links to."""
 
     def __init__(self, reason: str, feeds: tuple[str, ...] = ()) -> None:
         super().__init__(reason)

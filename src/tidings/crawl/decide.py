@@ -1,7 +1,7 @@
-"""What a visit means, decided without clock or network: what to ask for, what is new, when to come again.
+"""Decide about a visit without clock or network: what to request, what is new, when to visit again.
 
-The four steps of Cobra's crawler: ask only for what changed; drop a document that is the same; split the others; drop
-the articles that are known. Only new articles go on.
+The four steps of Cobra's crawler: conditional requests; drop a document that is the same; split the others; drop known
+articles. Only new articles become posts.
 """
 
 from __future__ import annotations
@@ -14,162 +14,189 @@ from typing import Any
 
 import orjson
 
-from tidings.crawl.article import Article, Document
-from tidings.crawl.fetch import Fetched
-from tidings.crawl.identity import KnownArticle, NewArticle, news, packed
-from tidings.crawl.schedule import Pace, Rhythm, backoff_s, first_seen, freshness_s, interval_s, observed, spread
-from tidings.net.retry_after import wait_s
-from tidings.store.feeds import Visited
+from tidings.crawl.article import Article, FeedDocument
+from tidings.crawl.fetch import FeedResponse
+from tidings.crawl.identity import KnownArticle, NewArticle, diff_articles, pack_known
+from tidings.crawl.schedule import (
+    SchedulePolicy,
+    UpdateHistory,
+    add_jitter,
+    estimate_history,
+    failure_interval_s,
+    freshness_s,
+    interval_s,
+    update_history,
+)
+from tidings.net.retry_after import parse_retry_after
+from tidings.store.feeds import VisitRecord
 from tidings.text.sanitize import clean_text
 
 _GONE, _BUSY = 410, {429, 503}
-_MAX_HEADER = 1_000  # longer marks of a version are not worth being sent back
-_MAX_REASON = 300
+_MAX_VALIDATOR_CHARACTERS = 1_000  # longer validators are not sent back
+_MAX_REASON_CHARACTERS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """What is remembered of the visits to a feed."""
+class VisitMemory:
+    """State of a feed between visits. The field names are stored as JSON."""
 
     visits: int = 0
     checked_at: float | None = None
-    read_at: float | None = None  # when a document was last read, or was still the same
+    read_at: float | None = None  # when a document was last read or unchanged
     etag: str = ""
     last_modified: str = ""
-    told_by: str = ""  # the address that gave the two
+    told_by: str = ""  # the URL that sent the two
     document: str = ""  # a hash
-    ttl_s: float = 0.0  # how long the document asked to be left alone
-    rhythm: Rhythm = field(default_factory=Rhythm)
+    ttl_s: float = 0.0  # interval that the document requested
+    rhythm: UpdateHistory = field(default_factory=UpdateHistory)
 
     @classmethod
-    def from_json(cls, text: str) -> Memory:
-        found: dict[str, Any] = orjson.loads(text)
-        return cls(**{**found, "rhythm": Rhythm(**found.get("rhythm", {}))})
+    def from_json(cls, text: str) -> VisitMemory:
+        values: dict[str, Any] = orjson.loads(text)
+        return cls(**{**values, "rhythm": UpdateHistory(**values.get("rhythm", {}))})
 
     def to_json(self) -> str:
         return orjson.dumps(self).decode()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A feed at the moment of a visit."""
+class FeedVisit:
+    """A feed to visit, with its state."""
 
     feed: int
     url: str
-    memory: Memory
+    memory: VisitMemory
     known: tuple[KnownArticle, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a visit led to, and what it cost. ``wait_s``: so long its host wants to be left alone."""
+class VisitOutcome:
+    """The result of a visit. `wait_s` is the Retry-After of its host."""
 
-    visited: Visited
+    visited: VisitRecord
     step: str  # where it ended: unchanged (304), same, read, failed
     updated: int = 0
     wire_bytes: int = 0
     wait_s: float = 0.0
 
 
-def conditions(asked: Asked) -> dict[str, str]:
-    """The headers that ask only for a document that changed."""
-    memory = asked.memory
-    if memory.told_by != asked.url:
+def conditional_headers(visit: FeedVisit) -> dict[str, str]:
+    """Return the headers of a conditional request."""
+    memory = visit.memory
+    if memory.told_by != visit.url:
         return {}
-    told = {"If-None-Match": memory.etag, "If-Modified-Since": memory.last_modified}
-    return {name: value for name, value in told.items() if value}
+    headers = {"If-None-Match": memory.etag, "If-Modified-Since": memory.last_modified}
+    return {name: value for name, value in headers.items() if value}
 
 
-def is_same(asked: Asked, answer: Fetched) -> bool:
-    """Whether there is nothing to read: the server says so, or the document is the one we had."""
-    return answer.status == 304 or (answer.status == 200 and answer.digest == asked.memory.document)
+def is_unchanged(visit: FeedVisit, answer: FeedResponse) -> bool:
+    """Return whether the document is unchanged: by status 304 or by its hash."""
+    return answer.status == 304 or (answer.status == 200 and answer.digest == visit.memory.document)
 
 
-def same(asked: Asked, answer: Fetched, now: float, pace: Pace) -> Outcome:
-    """Nothing changed."""
-    memory = _visited(asked.memory, answer, now, 0, pace)
-    visited = _went_well(asked, answer, memory, now, pace, is_torn=False)
-    return Outcome(visited, "unchanged" if answer.status == 304 else "same", wire_bytes=answer.wire_bytes)
+def decide_unchanged(visit: FeedVisit, answer: FeedResponse, now: float, policy: SchedulePolicy) -> VisitOutcome:
+    """Return the outcome of a visit to an unchanged document."""
+    memory = _after_visit(visit.memory, answer, now, 0, policy)
+    visited = _success(visit, answer, memory, now, policy, has_gap=False)
+    return VisitOutcome(visited, "unchanged" if answer.status == 304 else "same", wire_bytes=answer.wire_bytes)
 
 
-def read(asked: Asked, answer: Fetched, document: Document, now: float, pace: Pace) -> Outcome:
-    """A document was read: its new articles become posts."""
-    found = news(asked.known, document.articles, document.site, now)
-    is_first = asked.memory.read_at is None
-    rhythm = first_seen([one.published_at for one in document.articles], now) if is_first else asked.memory.rhythm
-    before = replace(asked.memory, rhythm=replace(rhythm, window=len(document.articles)), ttl_s=document.ttl_s)
-    memory = _visited(before, answer, now, 0 if is_first else len(found.new), pace)
+def decide_read(
+    visit: FeedVisit, answer: FeedResponse, document: FeedDocument, now: float, policy: SchedulePolicy
+) -> VisitOutcome:
+    """Return the outcome of a visit that read a document; its new articles become posts."""
+    diff = diff_articles(visit.known, document.articles, document.site, now)
+    is_first = visit.memory.read_at is None
+    rhythm = (
+        estimate_history([article.published_at for article in document.articles], now)
+        if is_first
+        else visit.memory.rhythm
+    )
+    before = replace(visit.memory, rhythm=replace(rhythm, window=len(document.articles)), ttl_s=document.ttl_s)
+    memory = _after_visit(before, answer, now, 0 if is_first else len(diff.new), policy)
     visited = replace(
-        _went_well(asked, answer, memory, now, pace, found.is_torn),
+        _success(visit, answer, memory, now, policy, diff.has_gap),
         title=document.title,
         site=document.site,
-        known=packed(found.known),
-        posts=tuple(posts(asked, document, found.new, now)),
+        known=pack_known(diff.known),
+        posts=tuple(to_posts(visit, document, diff.new, now)),
     )
-    return Outcome(visited, "read", found.updated, answer.wire_bytes)
+    return VisitOutcome(visited, "read", diff.updated, answer.wire_bytes)
 
 
-def failed(asked: Asked, reason: str, now: float, pace: Pace, answer: Fetched | None, wire_bytes: int = 0) -> Outcome:
-    """There was no feed to be read."""
+def decide_failed(
+    visit: FeedVisit, reason: str, now: float, policy: SchedulePolicy, answer: FeedResponse | None, wire_bytes: int = 0
+) -> VisitOutcome:
+    """Return the outcome of a visit that found no readable feed."""
     status = 0 if answer is None else answer.status
-    rhythm = replace(asked.memory.rhythm, failures=asked.memory.rhythm.failures + 1)
-    memory = replace(asked.memory, visits=asked.memory.visits + 1, checked_at=now, rhythm=rhythm)
-    wanted_s = (wait_s(answer.header("Retry-After"), now) or 0.0) if answer is not None and status in _BUSY else 0.0
-    wanted_s = min(wanted_s, pace.longest_wait_s)
-    due_at = now + max(wanted_s, spread(backoff_s(rhythm, pace), asked.feed, memory.visits))
-    visited = Visited(
-        asked.feed,
-        asked.url,
+    rhythm = replace(visit.memory.rhythm, failures=visit.memory.rhythm.failures + 1)
+    memory = replace(visit.memory, visits=visit.memory.visits + 1, checked_at=now, rhythm=rhythm)
+    retry_after_s = (
+        (parse_retry_after(answer.header("Retry-After"), now) or 0.0) if answer is not None and status in _BUSY else 0.0
+    )
+    retry_after_s = min(retry_after_s, policy.max_retry_after_s)
+    due_at = now + max(retry_after_s, add_jitter(failure_interval_s(rhythm, policy), visit.feed, memory.visits))
+    visited = VisitRecord(
+        visit.feed,
+        visit.url,
         "gone" if status == _GONE else "failing",
         checked_at=now,
         due_at=None if status == _GONE else due_at,
-        error=clean_text(reason, _MAX_REASON),
+        error=clean_text(reason, _MAX_REASON_CHARACTERS),
         visit=memory.to_json(),
     )
-    return Outcome(visited, "failed", wire_bytes=wire_bytes, wait_s=wanted_s)
+    return VisitOutcome(visited, "failed", wire_bytes=wire_bytes, wait_s=retry_after_s)
 
 
-def why(status: int) -> str:
-    """What a status that brings no document means."""
-    known = {304: "the server says it has not changed, but we never had it", 404: "there is nothing at this address"}
-    known |= {401: "it asks for a password", 403: "the server will not let us have it", 429: "we asked too often"}
-    known |= {410: "it is gone for good, says the server"}
-    return known.get(status, f"the server answered with status {status}")
+def explain_status(status: int) -> str:
+    """Explain a status without a document."""
+    known = {304: "status 304 without a previous visit", 404: "not found"}
+    known |= {401: "a password is required", 403: "access denied", 429: "too many requests"}
+    known |= {410: "gone"}
+    return known.get(status, f"unexpected status {status}")
 
 
-def _visited(before: Memory, answer: Fetched, now: float, new: int, pace: Pace) -> Memory:
-    """The memory after a visit that went well."""
+def _after_visit(
+    before: VisitMemory, answer: FeedResponse, now: float, new: int, policy: SchedulePolicy
+) -> VisitMemory:
+    """Return the state after a successful visit."""
     since_s = 0.0 if before.read_at is None else max(0.0, now - before.read_at)
     fresh_s = freshness_s(answer.header("Cache-Control"), answer.header("Expires"), answer.header("Date"))
-    seen = observed(before.rhythm, new, since_s, pace)
-    rhythm = replace(seen, failures=0, asked_for_s=max(before.ttl_s, fresh_s))
+    history = update_history(before.rhythm, new, since_s, policy)
+    rhythm = replace(history, failures=0, asked_for_s=max(before.ttl_s, fresh_s))
     memory = replace(before, visits=before.visits + 1, checked_at=now, read_at=now, rhythm=rhythm)
     if answer.status == 304:
         return memory
     return replace(
         memory,
-        etag=_mark(answer.header("ETag")),
-        last_modified=_mark(answer.header("Last-Modified")),
-        told_by=answer.lasting_url if answer.lasting_url == answer.url else "",
+        etag=_check_validator(answer.header("ETag")),
+        last_modified=_check_validator(answer.header("Last-Modified")),
+        told_by=answer.permanent_url if answer.permanent_url == answer.url else "",
         document=answer.digest,
     )
 
 
-def _mark(header: str) -> str:
-    return header if len(header) <= _MAX_HEADER and header.isascii() and header.isprintable() else ""
+def _check_validator(header: str) -> str:
+    return header if len(header) <= _MAX_VALIDATOR_CHARACTERS and header.isascii() and header.isprintable() else ""
 
 
-def _went_well(asked: Asked, answer: Fetched, memory: Memory, now: float, pace: Pace, is_torn: bool) -> Visited:
-    wait = spread(interval_s(memory.rhythm, pace, is_torn), asked.feed, memory.visits)
-    return Visited(asked.feed, answer.lasting_url, "ok", checked_at=now, due_at=now + wait, visit=memory.to_json())
+def _success(
+    visit: FeedVisit, answer: FeedResponse, memory: VisitMemory, now: float, policy: SchedulePolicy, has_gap: bool
+) -> VisitRecord:
+    wait = add_jitter(interval_s(memory.rhythm, policy, has_gap), visit.feed, memory.visits)
+    return VisitRecord(
+        visit.feed, answer.permanent_url, "ok", checked_at=now, due_at=now + wait, visit=memory.to_json()
+    )
 
 
-def posts(asked: Asked, document: Document, new: Iterable[NewArticle], now: float) -> Iterable[dict[str, Any]]:
-    """New articles as posts for the stream; one that says nothing at all is none."""
-    feed = blake2b(asked.url.encode(), digest_size=16).hexdigest()[:12]
+def to_posts(
+    visit: FeedVisit, document: FeedDocument, new: Iterable[NewArticle], now: float
+) -> Iterable[dict[str, Any]]:
+    """Yield new articles as posts for the stream; articles without any text are skipped."""
+    feed = blake2b(visit.url.encode(), digest_size=16).hexdigest()[:12]
     for article, name in new:
         if text := article.text or article.title or article.link:
-            made = {
+            post = {
                 "id": f"{feed}-{name}",
                 "text": text,
                 "title": article.title if article.text else "",
@@ -179,7 +206,7 @@ def posts(asked: Asked, document: Document, new: Iterable[NewArticle], now: floa
                 "tags": list(article.tags),
                 "link": article.link,
             }
-            yield {key: value for key, value in made.items() if value}
+            yield {key: value for key, value in post.items() if value}
 
 
 def _iso(article: Article, now: float) -> str:

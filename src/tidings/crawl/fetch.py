@@ -1,4 +1,4 @@
-"""One document from one address, whatever its server does: bounded in bytes, seconds and redirects."""
+"""Fetch one document with limits on bytes, seconds and redirects."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from urllib.parse import urljoin
 import aiohttp
 from yarl import URL
 
-from tidings.crawl.rate_limit import Gate
+from tidings.crawl.rate_limit import HostGate
 from tidings.errors import InputError
-from tidings.net.ssrf_guard import refusal
-from tidings.net.urls import checked_url
+from tidings.net.ssrf_guard import find_refusal
+from tidings.net.urls import normalize_url
 
 ACCEPT = "application/atom+xml, application/rss+xml, application/feed+json, application/rdf+xml, text/xml, */*;q=0.5"
-_MOVED, _MOVED_FOR_GOOD = {301, 302, 303, 307, 308}, {301, 308}
-_ENCODINGS = {"": None, "identity": None, "gzip": 47, "x-gzip": 47, "deflate": 47}  # zlib: tell gzip and deflate apart
+_REDIRECTS, _PERMANENT_REDIRECTS = {301, 302, 303, 307, 308}, {301, 308}
+_ENCODINGS = {"": None, "identity": None, "gzip": 47, "x-gzip": 47, "deflate": 47}  # zlib: detect gzip or deflate
 _HEADERS = {"Accept": ACCEPT, "Accept-Encoding": "gzip, deflate"}
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What one visit may cost us."""
+class FetchLimits:
+    """Limits of one visit."""
 
-    bytes: int = 10_000_000  # of the decoded document
+    bytes: int = 10_000_000  # of the decompressed document
     seconds: float = 20.0
     redirects: int = 5
 
 
 class FetchFailed(Exception):
-    """There is no document to be had; the reason in a few words. ``wire_bytes`` came nevertheless."""
+    """A fetch failed; `wire_bytes` were received nevertheless."""
 
     def __init__(self, reason: str, wire_bytes: int = 0) -> None:
         super().__init__(reason)
@@ -45,12 +45,12 @@ class FetchFailed(Exception):
 
 
 @dataclass(frozen=True)
-class Fetched:
-    """An answer. ``url`` is where it came from, ``lasting_url`` where to ask next time: after permanent redirects."""
+class FeedResponse:
+    """A response. `url` is after all redirects, `permanent_url` after permanent ones: request that next time."""
 
     status: int
     url: str
-    lasting_url: str
+    permanent_url: str
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     wire_bytes: int = 0
@@ -60,43 +60,47 @@ class Fetched:
 
     @cached_property
     def digest(self) -> str:
-        """The hash by which its document is known."""
+        """Hash of the document."""
         return blake2b(self.body, digest_size=16).hexdigest()
 
 
 async def fetch(
-    session: aiohttp.ClientSession, url: str, conditions: Mapping[str, str], gate: Gate, limits: Limits = Limits()
-) -> Fetched:
-    """The answer to a GET, after redirects; FetchFailed with the reason where there is none.
+    session: aiohttp.ClientSession,
+    url: str,
+    conditions: Mapping[str, str],
+    gate: HostGate,
+    limits: FetchLimits = FetchLimits(),
+) -> FeedResponse:
+    """Return the response to a GET, after redirects. Raises FetchFailed.
 
-    The seconds are those of requests: waiting for our turn at a host does not count.
+    Waiting for a slot of the host does not count towards the time limit.
     """
-    here = lasting = url
+    current = permanent = url
     left_s, wire_bytes = limits.seconds, 0
     for _ in range(limits.redirects + 1):
-        async with gate.passed(here):
+        async with gate.slot(current):
             start = monotonic()
-            answer = await _one(session, here, conditions if here == url else {}, left_s, limits)
+            answer = await _fetch_once(session, current, conditions if current == url else {}, left_s, limits)
             left_s -= monotonic() - start
         wire_bytes += answer.wire_bytes
-        if answer.status not in _MOVED or not answer.header("Location"):
-            return Fetched(answer.status, here, lasting, answer.body, answer.headers, wire_bytes)
-        target = _target(here, answer.header("Location"), wire_bytes)
-        lasting = target if answer.status in _MOVED_FOR_GOOD and lasting == here else lasting
-        here = target
+        if answer.status not in _REDIRECTS or not answer.header("Location"):
+            return FeedResponse(answer.status, current, permanent, answer.body, answer.headers, wire_bytes)
+        target = _redirect_target(current, answer.header("Location"), wire_bytes)
+        permanent = target if answer.status in _PERMANENT_REDIRECTS and permanent == current else permanent
+        current = target
     raise FetchFailed(f"more than {limits.redirects} redirects", wire_bytes)
 
 
-def _target(here: str, location: str, wire_bytes: int) -> str:
+def _redirect_target(current: str, location: str, wire_bytes: int) -> str:
     try:
-        return checked_url(urljoin(here, location))
+        return normalize_url(urljoin(current, location))
     except (InputError, ValueError):
-        raise FetchFailed(f"it redirects to {location[:80]!r}, which is no address", wire_bytes) from None
+        raise FetchFailed(f"invalid redirect to {location[:80]!r}", wire_bytes) from None
 
 
-async def _one(
-    session: aiohttp.ClientSession, url: str, conditions: Mapping[str, str], seconds: float, limits: Limits
-) -> Fetched:
+async def _fetch_once(
+    session: aiohttp.ClientSession, url: str, conditions: Mapping[str, str], seconds: float, limits: FetchLimits
+) -> FeedResponse:
     try:
         async with (
             asyncio.timeout(seconds),
@@ -104,48 +108,48 @@ async def _one(
         ):
             headers = {name.lower(): value for name, value in answer.headers.items()}
             wire_bytes = 15 + sum(len(name) + len(value) + 4 for name, value in answer.raw_headers)
-            if answer.status != 200:  # what servers say besides is of no use to us
+            if answer.status != 200:  # the body of other responses is not needed
                 answer.close()
-                return Fetched(answer.status, url, url, b"", headers, wire_bytes)
-            body, body_bytes = await _body(answer, headers.get("content-encoding", ""), limits.bytes)
-            return Fetched(200, url, url, body, headers, wire_bytes + body_bytes)
+                return FeedResponse(answer.status, url, url, b"", headers, wire_bytes)
+            body, body_bytes = await _read_body(answer, headers.get("content-encoding", ""), limits.bytes)
+            return FeedResponse(200, url, url, body, headers, wire_bytes + body_bytes)
     except TimeoutError:
-        raise FetchFailed(f"it took longer than {limits.seconds:g} seconds") from None
+        raise FetchFailed(f"no complete response within {limits.seconds:g} seconds") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise FetchFailed(_reason(error)) from None
+        raise FetchFailed(_explain_error(error)) from None
 
 
-async def _body(answer: aiohttp.ClientResponse, encoding: str, most: int) -> tuple[bytes, int]:
-    """The decoded document, and how many bytes came. Decoded piece by piece: a bomb is noticed in time."""
+async def _read_body(answer: aiohttp.ClientResponse, encoding: str, max_bytes: int) -> tuple[bytes, int]:
+    """Return the decompressed document and the bytes received. Stops a decompression bomb in time."""
     if encoding.strip().lower() not in _ENCODINGS:
-        raise FetchFailed(f"it is encoded as {encoding[:40]!r}, which nobody asked for")
+        raise FetchFailed(f"unexpected Content-Encoding {encoding[:40]!r}")
     window = _ENCODINGS[encoding.strip().lower()]
     decoder = zlib.decompressobj(window) if window is not None else None
     decoded, wire_bytes = bytearray(), 0
-    async for piece in answer.content.iter_any():
-        wire_bytes += len(piece)
+    async for chunk in answer.content.iter_any():
+        wire_bytes += len(chunk)
         if decoder is None:
-            decoded += piece
+            decoded += chunk
         else:
             try:
-                decoded += decoder.decompress(piece, most + 1 - len(decoded))
+                decoded += decoder.decompress(chunk, max_bytes + 1 - len(decoded))
             except zlib.error:
-                raise FetchFailed("what it compressed cannot be read", wire_bytes) from None
-        if len(decoded) > most or wire_bytes > most:
+                raise FetchFailed("invalid compressed data", wire_bytes) from None
+        if len(decoded) > max_bytes or wire_bytes > max_bytes:
             answer.close()
-            raise FetchFailed(f"it is larger than {most / 1e6:g} MB", wire_bytes)
+            raise FetchFailed(f"larger than {max_bytes / 1e6:g} MB", wire_bytes)
     if decoder is not None and wire_bytes and not decoder.eof:
-        raise FetchFailed("it ended before its end", wire_bytes)
+        raise FetchFailed("response truncated", wire_bytes)
     return bytes(decoded), wire_bytes
 
 
-def _reason(error: Exception) -> str:
-    if (refused := refusal(error)) is not None:
-        return str(refused)
+def _explain_error(error: Exception) -> str:
+    if (rejection := find_refusal(error)) is not None:
+        return str(rejection)
     if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLError | aiohttp.ClientSSLError):
-        return "its certificate cannot be trusted"
+        return "certificate not trusted"
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return "its name is not known"
+        return "host name not found"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return f"it cannot be reached ({error.os_error.strerror or error.os_error})"
-    return f"the server does not speak HTTP as it should ({type(error).__name__})"
+        return f"connection failed ({error.os_error.strerror or error.os_error})"
+    return f"invalid HTTP response ({type(error).__name__})"

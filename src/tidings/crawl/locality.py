@@ -1,9 +1,9 @@
-"""Which crawler fetches which feed: the nearest one that has room, at the least latency altogether.
+"""Assign feeds to crawlers with capacities so that the sum of latencies is minimal.
 
-`share_out` is what a crawl asks: the hosts of the due feeds and the site of every task in, a task for each feed out.
-`assign` below it is exact: no other assignment within the capacities has a smaller sum of latencies. It begins with
-every feed at its nearest crawler, which is optimal but for the capacities, and moves feeds from crawlers that have too
-many along the cheapest chain to one that has room (successive shortest paths, over crawlers, not over feeds).
+`assign_feeds` takes the hosts of the due feeds and the site of every task, and returns the task of each feed.
+`assign_min_latency` is exact: no other assignment within the capacities has a smaller sum of latencies. It starts with
+every feed at its nearest crawler, which is optimal except for the capacities, and moves feeds from overfull crawlers
+along the cheapest path to one with free capacity (successive shortest paths over crawlers, not over feeds).
 """
 
 from __future__ import annotations
@@ -18,46 +18,46 @@ from numpy.typing import NDArray
 from tidings.crawl.latency import Latencies
 from tidings.errors import InputError
 
-STEP_MS = 1.0  # latencies are compared in such steps: estimates are no better, and equal ones move together
-SLACK = 0.1  # a task may take so much more than its even share, to be nearer to its feeds
-_UNREACHABLE = 1 << 28  # steps; a feed no crawler reaches goes anywhere
+STEP_MS = 1.0  # latencies are rounded to this: estimates are not more precise, and equal ones move together
+SLACK = 0.1  # a task may take this much more than its even share
+_UNREACHABLE = 1 << 28  # in steps; an unreachable feed goes to any crawler
 _NEVER = np.int64(1) << 60
 
 
-def share_out(
+def assign_feeds(
     hosts: Sequence[str], task_sites: Sequence[str], latencies: Latencies | None = None, slack: float = SLACK
 ) -> NDArray[np.intp]:
-    """For each feed (given by its host) the task that fetches it; all feeds of a host go to one task.
+    """Return the task of each feed, given by its host; all feeds of a host go to one task.
 
-    Tasks at sites of which nothing is known take their share without regard to latency. A host with very many feeds may
-    give its task more than its share: politeness to a host is worth more.
+    Tasks at sites without latencies take their share without regard to latency. A host with very many feeds may give
+    its task more than its share, because one task must apply the rate limit of the host.
     """
     if not task_sites:
-        raise InputError("There is no task that could fetch a feed.")
+        raise InputError("No tasks to assign feeds to.")
     names, host_of = np.unique(np.array(hosts, str), return_inverse=True)
     sites = sorted(set(task_sites))
     tasks_at = [np.flatnonzero(np.array(task_sites) == site) for site in sites]
-    room = ceil(len(hosts) / len(task_sites) * (1 + slack))
-    ms = np.zeros((len(names), len(sites))) if latencies is None else latencies.between(names.tolist(), sites)
-    site_of_feed = assign(ms[host_of], [room * len(tasks) for tasks in tasks_at])
+    capacity = ceil(len(hosts) / len(task_sites) * (1 + slack))
+    ms = np.zeros((len(names), len(sites))) if latencies is None else latencies.to_matrix(names.tolist(), sites)
+    site_of_feed = assign_min_latency(ms[host_of], [capacity * len(tasks) for tasks in tasks_at])
     site_of_host = _majority(host_of, site_of_feed, len(names), len(sites))
     feeds_of_host = np.bincount(host_of, minlength=len(names))
     task_of_host = np.zeros(len(names), np.intp)
     for site, tasks in enumerate(tasks_at):
-        mine = np.flatnonzero(site_of_host == site)
-        task_of_host[mine] = tasks[_deal(feeds_of_host[mine], len(tasks))]
+        hosts_of_site = np.flatnonzero(site_of_host == site)
+        task_of_host[hosts_of_site] = tasks[_balance_hosts(feeds_of_host[hosts_of_site], len(tasks))]
     return task_of_host[host_of]
 
 
 def _majority(host_of: NDArray[np.intp], site_of_feed: NDArray[np.intp], hosts: int, sites: int) -> NDArray[np.intp]:
-    """The site that most feeds of a host were given to; of equals the first."""
+    """Return for each host the site that most of its feeds were assigned to; the first of equal ones."""
     counts = np.bincount(host_of * sites + site_of_feed, minlength=hosts * sites).reshape(hosts, sites)
     chosen: NDArray[np.intp] = counts.argmax(axis=1)
     return chosen
 
 
-def _deal(sizes: NDArray[np.intp], tasks: int) -> NDArray[np.intp]:
-    """The largest first, each to the task that has least so far."""
+def _balance_hosts(sizes: NDArray[np.intp], tasks: int) -> NDArray[np.intp]:
+    """Assign hosts to tasks, the largest first, each to the task with the smallest load."""
     loads, given = np.zeros(tasks, np.int64), np.zeros(len(sizes), np.intp)
     for host in np.argsort(-sizes, kind="stable").tolist():
         given[host] = least = int(loads.argmin())
@@ -65,37 +65,41 @@ def _deal(sizes: NDArray[np.intp], tasks: int) -> NDArray[np.intp]:
     return given
 
 
-def assign(latencies_ms: NDArray[np.float64], capacities: Sequence[int], step_ms: float = STEP_MS) -> NDArray[np.intp]:
-    """The crawler of each feed, from (feed, crawler) latencies and the most feeds each crawler takes.
+def assign_min_latency(
+    latencies_ms: NDArray[np.float64], capacities: Sequence[int], step_ms: float = STEP_MS
+) -> NDArray[np.intp]:
+    """Return the crawler of each feed, from (feed, crawler) latencies and the capacity of each crawler.
 
-    The sum of latencies, each rounded to `step_ms`, is the least there can be. What is not a finite number is out of
-    reach, and chosen only where nothing else is left.
+    The sum of latencies, each rounded to `step_ms`, is minimal. A latency that is not finite means unreachable and is
+    used only if nothing else is left.
     """
-    room = np.asarray(capacities, np.int64)
-    if latencies_ms.ndim != 2 or latencies_ms.shape[1] != len(room):
-        raise InputError(f"Latencies to {len(room)} crawlers are needed, not {latencies_ms.shape}.")
-    if len(latencies_ms) > room.sum():
-        raise InputError(f"{len(latencies_ms):,} feeds do not fit into crawlers that take {int(room.sum()):,}.")
+    capacity = np.asarray(capacities, np.int64)
+    if latencies_ms.ndim != 2 or latencies_ms.shape[1] != len(capacity):
+        raise InputError(f"Latencies have the shape {latencies_ms.shape}, but there are {len(capacity)} crawlers.")
+    if len(latencies_ms) > capacity.sum():
+        raise InputError(
+            f"{len(latencies_ms):,} feeds do not fit into crawlers with a capacity of {int(capacity.sum()):,}."
+        )
     steps = np.nan_to_num(latencies_ms / step_ms, nan=_UNREACHABLE, posinf=_UNREACHABLE, neginf=_UNREACHABLE)
-    return _Moves(np.minimum(np.rint(steps), _UNREACHABLE).astype(np.int64), room).settled()
+    return _Assignment(np.minimum(np.rint(steps), _UNREACHABLE).astype(np.int64), capacity).resolve()
 
 
-class _Moves:
-    """Who is where, and what it costs to move one feed from a crawler to another."""
+class _Assignment:
+    """The crawler of each feed, and the cost of moving a feed from one crawler to another."""
 
-    def __init__(self, cost: NDArray[np.int64], room: NDArray[np.int64]) -> None:
-        crawlers = len(room)
+    def __init__(self, cost: NDArray[np.int64], capacity: NDArray[np.int64]) -> None:
+        crawlers = len(capacity)
         nearest = cost.argmin(axis=1) if len(cost) else np.zeros(0, np.intp)
-        self._cost, self._room = cost, room
+        self._cost, self._capacity = cost, capacity
         self._feeds = [np.flatnonzero(nearest == crawler) for crawler in range(crawlers)]
-        self._extra = np.full((crawlers, crawlers), _NEVER)  # of the cheapest feed to move, from row to column
-        self._cheapest = np.zeros((crawlers, crawlers), np.int64)  # how many feeds cost just that
+        self._extra = np.full((crawlers, crawlers), _NEVER)  # cost of the cheapest feed to move, from row to column
+        self._cheapest = np.zeros((crawlers, crawlers), np.int64)  # number of feeds with that cost
         for crawler in range(crawlers):
-            self._price(crawler)
+            self._update_costs(crawler)
 
-    def settled(self) -> NDArray[np.intp]:
-        """Move feeds until every crawler has room for its own."""
-        while (over := self._loads() - self._room).max(initial=0) > 0:
+    def resolve(self) -> NDArray[np.intp]:
+        """Move feeds until no crawler exceeds its capacity; return the crawler of each feed."""
+        while (over := self._loads() - self._capacity).max(initial=0) > 0:
             path = self._cheapest_path(over > 0, over < 0)
             amount = min(over[path[0]], -over[path[-1]], *(self._cheapest[pair] for pair in _pairs(path)))
             self._move(path, int(amount))
@@ -107,7 +111,7 @@ class _Moves:
     def _loads(self) -> NDArray[np.int64]:
         return np.array([len(feeds) for feeds in self._feeds], np.int64)
 
-    def _price(self, crawler: int) -> None:
+    def _update_costs(self, crawler: int) -> None:
         feeds = self._feeds[crawler]
         if not len(feeds):
             self._extra[crawler] = _NEVER
@@ -117,7 +121,7 @@ class _Moves:
         self._cheapest[crawler] = (extra == self._extra[crawler]).sum(axis=0)
 
     def _cheapest_path(self, sources: NDArray[np.bool_], targets: NDArray[np.bool_]) -> list[int]:
-        """From a crawler that has too many to one that has room (Bellman and Ford, all edges at once)."""
+        """Return the path from an overfull crawler to one with free capacity (Bellman-Ford over all edges)."""
         reached, rounds = np.where(sources, np.int64(0), _NEVER), list[NDArray[np.int64]]()
         while len(rounds) < len(sources):
             through = np.minimum(reached[:, None] + self._extra, _NEVER)
@@ -133,7 +137,7 @@ class _Moves:
         return path
 
     def _move(self, path: list[int], amount: int) -> None:
-        """So many of the cheapest feeds of each crawler of the path go to the next one."""
+        """Move `amount` of the cheapest feeds of each crawler of the path to the next one."""
         going = {}
         for source, target in _pairs(path):
             feeds = self._feeds[source]
@@ -145,7 +149,7 @@ class _Moves:
         for (_, target), feeds in moved.items():
             self._feeds[target] = np.concatenate([self._feeds[target], feeds])
         for crawler in path:
-            self._price(crawler)
+            self._update_costs(crawler)
 
 
 def _pairs(path: list[int]) -> list[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Lists of feeds as readers exchange them: OPML, in and out."""
+"""Read and write OPML, the format in which feed readers exchange lists of feeds."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ from tidings.text.sanitize import clean_text
 MAX_BYTES = 20_000_000
 
 
-class Listed(NamedTuple):
-    """A feed of a list."""
+class OpmlFeed(NamedTuple):
+    """A feed of an OPML document."""
 
     url: str
     title: str = ""
     site: str = ""
 
 
-def read_opml(document: bytes) -> list[Listed]:
-    """The feeds of a list, folders left out, each once; InputError where it is no such list."""
+def read_opml(document: bytes) -> list[OpmlFeed]:
+    """Return the distinct feeds, without folders. Raises InputError if the document is not OPML."""
     if len(document) > MAX_BYTES:
-        raise InputError(f"The list is larger than {MAX_BYTES // 1_000_000} MB; split it.")
+        raise InputError(f"OPML: larger than {MAX_BYTES // 1_000_000} MB. Split the list.")
     try:
         root = fromstring(document, forbid_dtd=False, forbid_entities=True, forbid_external=True)
     except DefusedXmlException:
-        raise InputError("The list declares entities, which may be an attack; remove its DTD.") from None
+        raise InputError("OPML: it declares entities, which are not allowed. Remove its DTD.") from None
     except (ElementTree.ParseError, ValueError, LookupError) as error:
-        raise InputError(f"The list is no XML that can be read: {error}.") from None
+        raise InputError(f"OPML: not valid XML ({error}).") from None
     if root.tag.lower() != "opml":
-        raise InputError(f"The list should be OPML, and begins with <{root.tag[:40]}>.")
-    found: dict[str, Listed] = {}
+        raise InputError(f"OPML: the root element is <{root.tag[:40]}>, not <opml>.")
+    feeds: dict[str, OpmlFeed] = {}
     for outline in root.iter("outline"):
-        told = {name.lower(): value for name, value in outline.attrib.items()}
-        if url := told.get("xmlurl", "").strip():
-            title = clean_text(told.get("title") or told.get("text") or "", 1_000).strip()
-            found.setdefault(url, Listed(url, title, told.get("htmlurl", "")))
-    return list(found.values())
+        attributes = {name.lower(): value for name, value in outline.attrib.items()}
+        if url := attributes.get("xmlurl", "").strip():
+            title = clean_text(attributes.get("title") or attributes.get("text") or "", 1_000).strip()
+            feeds.setdefault(url, OpmlFeed(url, title, attributes.get("htmlurl", "")))
+    return list(feeds.values())
 
 
-def write_opml(feeds: Iterable[Listed], title: str = "Feeds of Tidings") -> bytes:
-    """A list that other readers, and `read_opml`, understand."""
+def write_opml(feeds: Iterable[OpmlFeed], title: str = "Feeds of Tidings") -> bytes:
+    """Return an OPML document with the feeds."""
     root = ElementTree.Element("opml", version="2.0")
     ElementTree.SubElement(ElementTree.SubElement(root, "head"), "title").text = title
     body = ElementTree.SubElement(root, "body")
-    for one in feeds:
-        told = {"type": "rss", "text": clean_text(one.title or one.url), "xmlUrl": one.url}
-        ElementTree.SubElement(body, "outline", told | ({"htmlUrl": one.site} if one.site else {}))
+    for feed in feeds:
+        attributes = {"type": "rss", "text": clean_text(feed.title or feed.url), "xmlUrl": feed.url}
+        ElementTree.SubElement(body, "outline", attributes | ({"htmlUrl": feed.site} if feed.site else {}))
     ElementTree.indent(root)
     return bytes(ElementTree.tostring(root, "utf-8", xml_declaration=True)) + b"\n"

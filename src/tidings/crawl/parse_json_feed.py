@@ -1,35 +1,37 @@
-"""JSON Feed 1.0 and 1.1. What is of another type than it should be is left out: a feed is not lost for it."""
+"""Parse JSON Feed 1.0 and 1.1. Fields of the wrong type are ignored."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, Document, NotAFeed
-from tidings.crawl.normalize import Raw, cleaned, one_line, web_link
+from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, FeedDocument, NotAFeed
+from tidings.crawl.normalize import RawArticle, clean_article, to_single_line, web_link
 
 
-def read(document: bytes, url: str) -> Document:
-    """The feed; NotAFeed with the reason where there is none."""
+def parse_json_feed(document: bytes, url: str) -> FeedDocument:
+    """Return the feed. Raises NotAFeed with the reason."""
     try:
-        found = json.loads(document.decode("utf-8-sig", "replace"))
+        feed = json.loads(document.decode("utf-8-sig", "replace"))
     except (ValueError, RecursionError) as error:
-        raise NotAFeed(f"it begins like JSON and is none ({str(error)[:80]})") from None
-    if not isinstance(found, dict) or not isinstance(found.get("items"), list):
-        raise NotAFeed("it is JSON without a list of items, so it is no JSON Feed")
-    site = web_link(_text(found, "home_page_url"), url)
-    return Document(
-        title=one_line(_text(found, "title"), MAX_TITLE, False),
+        raise NotAFeed(f"invalid JSON ({str(error)[:80]})") from None
+    if not isinstance(feed, dict) or not isinstance(feed.get("items"), list):
+        raise NotAFeed("JSON without a list of items, not a JSON Feed")
+    site = web_link(_text(feed, "home_page_url"), url)
+    return FeedDocument(
+        title=to_single_line(_text(feed, "title"), MAX_TITLE, False),
         site=site,
-        articles=tuple(cleaned(_item(item), url) for item in found["items"][:MAX_ARTICLES] if isinstance(item, dict)),
-        lang=one_line(_text(found, "language"), MAX_LANG, False),
+        articles=tuple(
+            clean_article(_item(item), url) for item in feed["items"][:MAX_ARTICLES] if isinstance(item, dict)
+        ),
+        lang=to_single_line(_text(feed, "language"), MAX_LANG, False),
     )
 
 
-def _item(item: dict[str, Any]) -> Raw:
+def _item(item: dict[str, Any]) -> RawArticle:
     plain = _text(item, "content_text")
     tags = item.get("tags")
-    return Raw(
+    return RawArticle(
         guid=_text(item, "id"),
         link=_text(item, "url") or _text(item, "external_url"),
         title=_text(item, "title"),
@@ -45,12 +47,12 @@ def _item(item: dict[str, Any]) -> Raw:
 def _author(item: dict[str, Any]) -> str:
     authors = item.get("authors")
     listed = authors if isinstance(authors, list) else [item.get("author")]
-    return next((name for one in listed if isinstance(one, dict) and (name := _text(one, "name"))), "")
+    return next((name for author in listed if isinstance(author, dict) and (name := _text(author, "name"))), "")
 
 
-def _text(found: dict[str, Any], name: str) -> str:
-    """Text, or a number as some write ids."""
-    value = found.get(name)
+def _text(feed: dict[str, Any], name: str) -> str:
+    """Return a text, or a number as text (some feeds have numbers as ids)."""
+    value = feed.get(name)
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
     return str(value)

@@ -1,4 +1,4 @@
-"""Feeds as they are: broken XML, odd encodings, old formats, read by feedparser as feed readers do."""
+"""Parse broken XML, unusual encodings and old formats with feedparser."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from typing import Any
 
 import feedparser
 
-from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, Document, NotAFeed
-from tidings.crawl.normalize import Raw, cleaned, one_line, web_link
+from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, FeedDocument, NotAFeed
+from tidings.crawl.normalize import RawArticle, clean_article, to_single_line, web_link
 
 _PLAIN = "text/plain"
 
 
-def read(document: bytes, content_type: str, url: str) -> Document:
-    """The feed; NotAFeed with the reason where there is none."""
-    # As a file, so that bytes that look like an address are not fetched. We clean for ourselves.
+def parse_any_feed(document: bytes, content_type: str, url: str) -> FeedDocument:
+    """Return the feed. Raises NotAFeed with the reason."""
+    # As a file: feedparser would fetch bytes that look like a URL. `clean_article` sanitizes.
     headers = {"content-type": content_type} if content_type else {}
-    found = feedparser.parse(
+    parsed = feedparser.parse(
         BytesIO(document), response_headers=headers, sanitize_html=False, resolve_relative_uris=False
     )
-    if not found.entries and not found.version:
-        raise NotAFeed(f"it is neither RSS nor Atom nor a JSON Feed{_trouble(found)}")
-    if not found.entries and found.bozo:
-        raise NotAFeed(f"it is broken before its first article{_trouble(found)}")
-    site = web_link(_text(found.feed, "link"), url)
-    return Document(
-        title=one_line(_text(found.feed, "title"), MAX_TITLE, _is_html(found.feed.get("title_detail"))),
+    if not parsed.entries and not parsed.version:
+        raise NotAFeed(f"neither RSS nor Atom nor JSON Feed{_format_error(parsed)}")
+    if not parsed.entries and parsed.bozo:
+        raise NotAFeed(f"broken before the first article{_format_error(parsed)}")
+    site = web_link(_text(parsed.feed, "link"), url)
+    return FeedDocument(
+        title=to_single_line(_text(parsed.feed, "title"), MAX_TITLE, _is_html(parsed.feed.get("title_detail"))),
         site=site,
-        articles=tuple(cleaned(_raw(entry), site or url) for entry in found.entries[:MAX_ARTICLES]),
-        ttl_s=_ttl(_text(found.feed, "ttl")),
-        lang=one_line(_text(found.feed, "language"), MAX_LANG, False),
+        articles=tuple(clean_article(_raw(entry), site or url) for entry in parsed.entries[:MAX_ARTICLES]),
+        ttl_s=_ttl(_text(parsed.feed, "ttl")),
+        lang=to_single_line(_text(parsed.feed, "language"), MAX_LANG, False),
     )
 
 
-def _trouble(found: Any) -> str:
-    error = found.get("bozo_exception")
+def _format_error(parsed: Any) -> str:
+    error = parsed.get("bozo_exception")
     return f" ({str(error).strip()[:120]})" if error else ""
 
 
@@ -44,18 +44,18 @@ def _is_html(detail: Any) -> bool:
     return detail is None or detail.get("type") != _PLAIN or "<" not in detail.get("value", "")
 
 
-def _text(found: Any, name: str) -> str:
-    return str(found.get(name) or "")
+def _text(parsed: Any, name: str) -> str:
+    return str(parsed.get(name) or "")
 
 
-def _raw(entry: Any) -> Raw:
-    told = (entry.get("content") or [entry.get("summary_detail") or {}])[0]
+def _raw(entry: Any) -> RawArticle:
+    content = (entry.get("content") or [entry.get("summary_detail") or {}])[0]
     date = entry.get("published_parsed" if "published_parsed" in entry else "updated_parsed")
-    return Raw(
+    return RawArticle(
         guid=_text(entry, "id"),
         link=_text(entry, "link"),
         title=_text(entry, "title"),
-        text=told.get("value") or _text(entry, "summary"),
+        text=content.get("value") or _text(entry, "summary"),
         author=_text(entry, "author"),
         published_at=_seconds(date),
         tags=[str(tag.get("label") or tag.get("term") or "") for tag in entry.get("tags", [])],

@@ -1,6 +1,6 @@
-"""Feeds that are well-formed XML, as nine of ten are: read with expat, twenty times faster than by `lenient.py`.
+"""Parse feeds that are well-formed XML (nine of ten) with expat, twenty times faster than `parse_lenient.py`.
 
-It reads what it is sure of and leaves everything else (None) to the lenient reader, which is also its oracle.
+Everything else is left (None) to the lenient parser, which is also the oracle in tests.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 from xml.parsers.expat import errors
 
-from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, Document
-from tidings.crawl.decode import decoded, mended
-from tidings.crawl.normalize import Raw, cleaned, one_line, web_link
+from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, FeedDocument
+from tidings.crawl.decode import decode_document, repair_ampersands
+from tidings.crawl.normalize import RawArticle, clean_article, to_single_line, web_link
 
 _ATOM, _RDF = "{http://www.w3.org/2005/Atom}", "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
 _RSS = ("", "{http://backend.userland.com/rss2}", "{http://backend.userland.com/RSS2}")
@@ -26,12 +26,12 @@ _ITUNES = ("{http://www.itunes.com/dtds/podcast-1.0.dtd}", "{http://www.itunes.c
 _MEDIA_TEXT, _ATOM_AUTHOR = f".//{_MEDIA}description", f"{_ATOM}author/{_ATOM}name"
 _XML = "{http://www.w3.org/XML/1998/namespace}"
 _PERIODS = {"hourly": 3_600.0, "daily": 86_400.0, "weekly": 604_800.0, "monthly": 2_592_000.0, "yearly": 31_536_000.0}
-_MENDABLE = {errors.codes[name] for name in (errors.XML_ERROR_INVALID_TOKEN, errors.XML_ERROR_UNDEFINED_ENTITY)}
+_REPAIRABLE = {errors.codes[name] for name in (errors.XML_ERROR_INVALID_TOKEN, errors.XML_ERROR_UNDEFINED_ENTITY)}
 
 
-def read(document: bytes, charset: str, url: str) -> Document | None:
-    """The feed; None where another reader has to look at it."""
-    text = decoded(document, charset)
+def parse_xml_feed(document: bytes, charset: str, url: str) -> FeedDocument | None:
+    """Return the feed, or None if the lenient parser has to read it."""
+    text = decode_document(document, charset)
     root = None if text is None or _has_dtd(text) else _root(text)
     if root is None:
         return None
@@ -45,54 +45,54 @@ def read(document: bytes, charset: str, url: str) -> Document | None:
 
 
 def _has_dtd(text: str) -> bool:
-    """A DTD could declare entities."""
+    """Return whether there is a DTD, which could declare entities."""
     return "<!ENTITY" in text or "<!DOCTYPE" in text
 
 
 def _root(text: str) -> Element | None:
-    """What expat makes of it; if only ampersands are wrong, of it with these mended."""
+    """Parse the text; if only ampersands are wrong, parse it with these repaired."""
     try:
         return ElementTree.fromstring(text)
     except ValueError:
         return None
     except ElementTree.ParseError as error:
-        if error.code not in _MENDABLE:
+        if error.code not in _REPAIRABLE:
             return None
     try:
-        return ElementTree.fromstring(mended(text))
+        return ElementTree.fromstring(repair_ampersands(text))
     except (ElementTree.ParseError, ValueError):
         return None
 
 
 def _text(element: Element | None) -> str:
-    """The text of an element; of one with children, what they say."""
+    """Return the text of an element, including that of its children."""
     if element is None:
         return ""
     return (element.text or "") if not len(element) else "".join(element.itertext())
 
 
 def _first(parent: Element, *names: str) -> str:
-    """The text of the first of these that says something."""
+    """Return the first text that is not empty."""
     for name in names:
-        for found in parent.iterfind(name):
-            if text := _text(found).strip():
+        for element in parent.iterfind(name):
+            if text := _text(element).strip():
                 return text
     return ""
 
 
-def _rss(channel: Element, items: list[Element], ns: str, url: str) -> Document:
+def _rss(channel: Element, items: list[Element], ns: str, url: str) -> FeedDocument:
     site = web_link(_first(channel, f"{ns}link"), url)
-    return Document(
-        title=one_line(_first(channel, f"{ns}title"), MAX_TITLE, True),
+    return FeedDocument(
+        title=to_single_line(_first(channel, f"{ns}title"), MAX_TITLE, True),
         site=site,
-        articles=tuple(cleaned(_item(item, ns), site or url) for item in items[:MAX_ARTICLES]),
+        articles=tuple(clean_article(_item(item, ns), site or url) for item in items[:MAX_ARTICLES]),
         ttl_s=max(_ttl(_first(channel, f"{ns}ttl")), _period(channel)),
-        lang=one_line(_first(channel, f"{ns}language", f"{_DC}language"), MAX_LANG, False),
+        lang=to_single_line(_first(channel, f"{ns}language", f"{_DC}language"), MAX_LANG, False),
     )
 
 
 class _Names(NamedTuple):
-    """Where RSS in some namespace says what, in order of preference."""
+    """Element names of RSS in a namespace, in order of preference."""
 
     guid: str
     link: str
@@ -101,7 +101,7 @@ class _Names(NamedTuple):
     authors: tuple[str, ...]
     dates: tuple[str, ...]
     tags: tuple[str, ...]
-    keywords: tuple[str, ...]  # with commas between
+    keywords: tuple[str, ...]  # separated by commas
 
 
 @cache
@@ -122,29 +122,29 @@ def _itunes(name: str) -> tuple[str, ...]:
     return tuple(ns + name for ns in _ITUNES)
 
 
-def _item(item: Element, ns: str) -> Raw:
-    told: dict[str, str] = {}  # the first child of each name that says something
+def _item(item: Element, ns: str) -> RawArticle:
+    texts: dict[str, str] = {}  # by name, the first child with text
     for child in item:
-        if child.tag not in told and (text := _text(child).strip()):
-            told[child.tag] = text
+        if child.tag not in texts and (text := _text(child).strip()):
+            texts[child.tag] = text
     names = _names(ns)
-    guid = told.get(names.guid, "")
-    return Raw(
+    guid = texts.get(names.guid, "")
+    return RawArticle(
         guid=guid or item.get(f"{_RDF}about", ""),
-        link=told.get(names.link) or _atom_link(item) or (guid if "://" in guid and _is_link(item, names) else ""),
-        title=_told_first(told, names.titles),
-        text=_told_first(told, names.texts) or _first(item, _MEDIA_TEXT),
-        author=_told_first(told, names.authors) or _first(item, _ATOM_AUTHOR),
-        published=_told_first(told, names.dates),
-        tags=[_text(one) for name in names.tags if name in told for one in item.findall(name)]
-        + [word for word in _told_first(told, names.keywords).split(",") if word],
+        link=texts.get(names.link) or _atom_link(item) or (guid if "://" in guid and _is_link(item, names) else ""),
+        title=_first_of(texts, names.titles),
+        text=_first_of(texts, names.texts) or _first(item, _MEDIA_TEXT),
+        author=_first_of(texts, names.authors) or _first(item, _ATOM_AUTHOR),
+        published=_first_of(texts, names.dates),
+        tags=[_text(tag) for name in names.tags if name in texts for tag in item.findall(name)]
+        + [word for word in _first_of(texts, names.keywords).split(",") if word],
     )
 
 
-def _told_first(told: Mapping[str, str], names: Iterable[str]) -> str:
+def _first_of(texts: Mapping[str, str], names: Iterable[str]) -> str:
     for name in names:
-        if name in told:
-            return told[name]
+        if name in texts:
+            return texts[name]
     return ""
 
 
@@ -158,22 +158,22 @@ def _ttl(minutes: str) -> float:
 
 
 def _period(channel: Element) -> float:
-    """What the syndication module says: so many updates a period."""
+    """Return the update interval of the syndication module, or 0."""
     seconds = _PERIODS.get(_first(channel, f"{_SY}updatePeriod").lower(), 0.0)
-    often = _first(channel, f"{_SY}updateFrequency")
-    return seconds / max(1, int(often) if often.isascii() and often.isdigit() and len(often) < 6 else 1)
+    frequency = _first(channel, f"{_SY}updateFrequency")
+    return seconds / max(1, int(frequency) if frequency.isascii() and frequency.isdigit() and len(frequency) < 6 else 1)
 
 
-def _atom(feed: Element, url: str) -> Document:
+def _atom(feed: Element, url: str) -> FeedDocument:
     site = web_link(_atom_link(feed), _base(feed, url))
     base = _base(feed, site or url)
     entries = feed.findall(f"{_ATOM}entry")[:MAX_ARTICLES]
-    return Document(
+    return FeedDocument(
         title=_cleaned_title(feed),
         site=site,
-        articles=tuple(cleaned(_entry(entry), _base(entry, base)) for entry in entries),
+        articles=tuple(clean_article(_entry(entry), _base(entry, base)) for entry in entries),
         ttl_s=_period(feed),
-        lang=one_line(feed.get(f"{_XML}lang", ""), MAX_LANG, False),
+        lang=to_single_line(feed.get(f"{_XML}lang", ""), MAX_LANG, False),
     )
 
 
@@ -183,27 +183,27 @@ def _base(element: Element, url: str) -> str:
 
 def _cleaned_title(feed: Element) -> str:
     title, is_html = _construct(feed.find(f"{_ATOM}title"))
-    return one_line(title, MAX_TITLE, is_html)
+    return to_single_line(title, MAX_TITLE, is_html)
 
 
-def _entry(entry: Element) -> Raw:
+def _entry(entry: Element) -> RawArticle:
     title, title_is_html = _construct(entry.find(f"{_ATOM}title"))
-    text, is_html = _told(entry)
-    return Raw(
+    text, is_html = _entry_text(entry)
+    return RawArticle(
         guid=_first(entry, f"{_ATOM}id"),
         link=_atom_link(entry),
         title=title or _first(entry, f"{_MEDIA}title"),
         text=text,
         author=_first(entry, _ATOM_AUTHOR, f"{_DC}creator"),
         published=_first(entry, f"{_ATOM}published", f"{_ATOM}updated", f"{_DC}date"),
-        tags=[one.get("label") or one.get("term") or "" for one in entry.iterfind(f"{_ATOM}category")],
+        tags=[element.get("label") or element.get("term") or "" for element in entry.iterfind(f"{_ATOM}category")],
         is_html=is_html,
         title_is_html=title_is_html,
     )
 
 
-def _told(entry: Element) -> tuple[str, bool]:
-    """What the entry says: its content, its summary, or what a video says of itself."""
+def _entry_text(entry: Element) -> tuple[str, bool]:
+    """Return the content, the summary or the media description, and whether it is HTML."""
     for name in ("content", "summary"):
         text, is_html = _construct(entry.find(f"{_ATOM}{name}"))
         if text:
@@ -212,7 +212,7 @@ def _told(entry: Element) -> tuple[str, bool]:
 
 
 def _construct(element: Element | None) -> tuple[str, bool]:
-    """The text of one of Atom's texts, and whether it is HTML."""
+    """Return the text of an Atom text construct, and whether it is HTML."""
     if element is None:
         return "", False
     kind = element.get("type", "text").lower()
@@ -222,5 +222,8 @@ def _construct(element: Element | None) -> tuple[str, bool]:
 
 
 def _atom_link(element: Element) -> str:
-    links = {one.get("rel", "alternate"): one.get("href", "") for one in reversed(element.findall(f"{_ATOM}link"))}
+    links = {
+        element.get("rel", "alternate"): element.get("href", "")
+        for element in reversed(element.findall(f"{_ATOM}link"))
+    }
     return links.get("alternate", "")

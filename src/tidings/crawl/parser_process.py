@@ -1,6 +1,6 @@
-"""Parsing where it can be killed: a child process with bounded memory and time, asked over pipes.
+"""Parse documents in a child process with limited memory and time.
 
-The child lives on for the next document. A document that is too much for it costs that child, and its feed an error.
+The child is used for many documents. A document that exceeds a limit kills the child, and its feed gets an error.
 """
 
 from __future__ import annotations
@@ -22,68 +22,68 @@ from typing import IO, Any
 
 import orjson
 
-from tidings.crawl.article import Article, Document, NotAFeed
+from tidings.crawl.article import Article, FeedDocument, NotAFeed
 
-SECONDS = 5.0
+TIMEOUT_S = 5.0
 _MEMORY_BYTES = 1 << 30
 _LENGTH = struct.Struct("!I")
 _PIPE_BYTES = 1 << 20
-_LOADING_S = 60.0
-_ARTICLE = attrgetter(*(one.name for one in fields(Article)))
+_START_TIMEOUT_S = 60.0
+_ARTICLE = attrgetter(*(field.name for field in fields(Article)))
 
 
-class Parser:
-    """One child, made when first needed and again after it had to be killed. It reads one document at a time."""
+class ParserProcess:
+    """A child process, started on first use and again after it was killed. It parses one document at a time."""
 
-    def __init__(self, seconds: float = SECONDS) -> None:
+    def __init__(self, seconds: float = TIMEOUT_S) -> None:
         self._seconds = seconds
         self._child: subprocess.Popen[bytes] | None = None
 
-    async def parse(self, document: bytes, content_type: str, url: str) -> Document:
-        """As `parse.parse`, but whatever it does takes no longer than it may; NotAFeed also where it was killed.
+    async def parse(self, document: bytes, content_type: str, url: str) -> FeedDocument:
+        """Call `parse.parse` in the child. Raises NotAFeed, also if the child exceeds a limit.
 
-        The event loop itself talks to the child: a thread would wait for the interpreter at every word.
+        The event loop writes to the pipes itself: a thread would wait for the interpreter lock at every message.
         """
-        asked = orjson.dumps([content_type, url])
-        child = self._child if self._is_running() else await asyncio.to_thread(self._started)
+        request = orjson.dumps([content_type, url])
+        child = self._child if self._is_running() else await asyncio.to_thread(self._start)
         assert child is not None
         try:
             async with asyncio.timeout(self._seconds):
-                await _write(_handle(child.stdin), _framed(asked) + _framed(document))
+                await _write(_handle(child.stdin), _frame(request) + _frame(document))
                 answer = orjson.loads(await _read(_handle(child.stdout)))
-        except (OSError, EOFError, ValueError):  # a timeout is an OSError
+        except (OSError, EOFError, ValueError):  # TimeoutError is an OSError
             self.close()
-            raise NotAFeed(f"reading it took more than {self._seconds:g} seconds or too much memory") from None
-        except asyncio.CancelledError:  # nobody will hear its answer
+            raise NotAFeed(f"parsing took more than {self._seconds:g} seconds or too much memory") from None
+        except asyncio.CancelledError:  # the answer would stay in the pipe
             self.close()
             raise
-        return _document(answer)
+        return _parse_answer(answer)
 
     def _is_running(self) -> bool:
         return self._child is not None and self._child.poll() is None
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         self.close()
-        source = str(Path(__file__).parents[2])  # where this very Tidings lies
-        known = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
+        source = str(Path(__file__).parents[2])  # of this installation
+        path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
         self._child = child = subprocess.Popen(
             [sys.executable, "-m", "tidings.crawl.parser_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": known},
+            env={**os.environ, "PYTHONPATH": path},
             bufsize=0,
-            start_new_session=True,  # Ctrl-C is for whoever asks, who finishes the round
+            start_new_session=True,  # Ctrl-C goes to the parent only, which finishes the round
         )
-        _until_loaded(_handle(child.stdout))
+        _wait_until_loaded(_handle(child.stdout))
         for pipe in (child.stdin, child.stdout):
             os.set_blocking(_handle(pipe), False)
-            with contextlib.suppress(OSError):  # a whole document at once, where the system grants it
+            with contextlib.suppress(OSError):  # room for a whole document, if the system allows
                 fcntl.fcntl(_handle(pipe), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         return child
 
     def close(self) -> None:
-        """End the child."""
+        """Kill the child."""
         child, self._child = self._child, None
         if child is not None:
             child.kill()
@@ -98,14 +98,14 @@ def _handle(pipe: IO[bytes] | None) -> int:
     return pipe.fileno()
 
 
-def _until_loaded(handle: int) -> None:
-    """It says so when it has loaded its modules."""
-    ready, _, _ = select.select([handle], [], [], _LOADING_S)
+def _wait_until_loaded(handle: int) -> None:
+    """Wait for the first message of the child, which it sends when its modules are loaded."""
+    ready, _, _ = select.select([handle], [], [], _START_TIMEOUT_S)
     if not ready or not os.read(handle, _LENGTH.size + len(b"{}")):
-        raise OSError("the child that reads documents did not start")
+        raise OSError("the parser process did not start")
 
 
-def _framed(message: bytes) -> bytes:
+def _frame(message: bytes) -> bytes:
     return _LENGTH.pack(len(message)) + message
 
 
@@ -116,22 +116,22 @@ async def _write(handle: int, message: bytes) -> None:
             rest = rest[os.write(handle, rest) :]
         except BlockingIOError:
             loop = asyncio.get_running_loop()
-            await _once(handle, loop.add_writer, loop.remove_writer)
+            await _wait_for(handle, loop.add_writer, loop.remove_writer)
 
 
 async def _read(handle: int) -> bytes:
-    (length,) = _LENGTH.unpack(await _exactly(handle, _LENGTH.size))
-    return await _exactly(handle, length)
+    (length,) = _LENGTH.unpack(await _read_exactly(handle, _LENGTH.size))
+    return await _read_exactly(handle, length)
 
 
-async def _exactly(handle: int, count: int) -> bytes:
+async def _read_exactly(handle: int, count: int) -> bytes:
     read = bytearray()
     while len(read) < count:
         try:
             piece = os.read(handle, count - len(read))
         except BlockingIOError:
             loop = asyncio.get_running_loop()
-            await _once(handle, loop.add_reader, loop.remove_reader)
+            await _wait_for(handle, loop.add_reader, loop.remove_reader)
             continue
         if not piece:
             raise EOFError
@@ -139,8 +139,8 @@ async def _exactly(handle: int, count: int) -> bytes:
     return bytes(read)
 
 
-async def _once(handle: int, watch: Callable[..., Any], unwatch: Callable[[int], bool]) -> None:
-    """Until the pipe can be read or written."""
+async def _wait_for(handle: int, watch: Callable[..., Any], unwatch: Callable[[int], bool]) -> None:
+    """Wait until the pipe can be read or written."""
     ready = asyncio.Event()
     watch(handle, ready.set)
     try:
@@ -149,43 +149,49 @@ async def _once(handle: int, watch: Callable[..., Any], unwatch: Callable[[int],
         unwatch(handle)
 
 
-def _document(answer: dict[str, Any]) -> Document:
+def _parse_answer(answer: dict[str, Any]) -> FeedDocument:
     if "reason" in answer:
         raise NotAFeed(answer["reason"], tuple(answer["feeds"]))
-    title, site, listed, ttl_s, lang = answer["document"]
-    articles = tuple([Article(*[*told, tuple(tags)]) for *told, tags in listed])
-    return Document(title, site, articles, ttl_s, lang)
+    title, site, articles_fields, ttl_s, lang = answer["document"]
+    articles = tuple([Article(*[*values, tuple(tags)]) for *values, tags in articles_fields])
+    return FeedDocument(title, site, articles, ttl_s, lang)
 
 
-# the child's side
+# Code of the child process
 
 
-def _told(found: Document) -> list[Any]:
-    """Field by field; `astuple` would copy every text, which takes a third of the time."""
-    return [found.title, found.site, [_ARTICLE(one) for one in found.articles], found.ttl_s, found.lang]
+def _to_list(document: FeedDocument) -> list[Any]:
+    """Return the fields. `astuple` would copy every text, a third of the total time."""
+    return [
+        document.title,
+        document.site,
+        [_ARTICLE(article) for article in document.articles],
+        document.ttl_s,
+        document.lang,
+    ]
 
 
 def _answers(requests: IO[bytes]) -> Iterator[dict[str, Any]]:
     from tidings.crawl.parse import parse
 
-    yield {}  # loaded
+    yield {}  # modules are loaded
     while length := requests.read(_LENGTH.size):
         content_type, url = orjson.loads(requests.read(_LENGTH.unpack(length)[0]))
         document = requests.read(_LENGTH.unpack(requests.read(_LENGTH.size))[0])
         try:
-            yield {"document": _told(parse(document, content_type, url))}
+            yield {"document": _to_list(parse(document, content_type, url))}
         except NotAFeed as error:
             yield {"reason": error.reason, "feeds": error.feeds}
-        except (Exception, RecursionError) as error:  # whatever a stranger's document makes a parser do
-            yield {"reason": f"it cannot be read ({type(error).__name__}: {str(error)[:80]})", "feeds": ()}
+        except (Exception, RecursionError) as error:  # a hostile document can raise anything
+            yield {"reason": f"cannot be parsed ({type(error).__name__}: {str(error)[:80]})", "feeds": ()}
 
 
 def main() -> None:
-    """Answer until whoever asks is gone."""
+    """Answer until the parent closes the pipe."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     with contextlib.suppress(BrokenPipeError):
         for answer in _answers(sys.stdin.buffer):
-            sys.stdout.buffer.write(_framed(orjson.dumps(answer)))
+            sys.stdout.buffer.write(_frame(orjson.dumps(answer)))
             sys.stdout.buffer.flush()
 
 

@@ -1,4 +1,4 @@
-"""Politeness to hosts: so many requests at once, so much time between them, and none while a host asks for peace."""
+"""Limit the requests to each host: concurrency, the interval between requests, and Retry-After."""
 
 from __future__ import annotations
 
@@ -11,69 +11,69 @@ from dataclasses import dataclass, field
 from tidings.net.urls import host_of
 from tidings.store.feeds import DueFeed
 
-_REMEMBERED = 100_000  # hosts; those that are free again are forgotten
+_MAX_HOSTS = 100_000  # above that, hosts that may be visited again are dropped
 
 
 @dataclass(frozen=True, slots=True)
-class Politeness:
-    """What one host has to bear."""
+class HostRateLimit:
+    """Limits of one host."""
 
-    at_once: int = 2
-    between_s: float = 1.0
-    round_s: float = 20.0  # feeds of one host that would take longer than that are left for the next round
+    max_concurrent: int = 2
+    min_interval_s: float = 1.0
+    round_s: float = 20.0  # feeds of a host beyond that wait for the next round
 
     @property
-    def a_round(self) -> int:
-        """Requests to one host in a round, at most."""
-        return max(1, int(self.round_s / self.between_s)) if self.between_s else 1_000_000
+    def max_per_round(self) -> int:
+        """Maximum requests to one host per round."""
+        return max(1, int(self.round_s / self.min_interval_s)) if self.min_interval_s else 1_000_000
 
 
 @dataclass(slots=True)
-class Hosts:
-    """Which hosts may be asked again, from one round to the next."""
+class HostRateLimits:
+    """When each host may be visited again, across rounds."""
 
-    politeness: Politeness = field(default_factory=Politeness)
+    rate_limit: HostRateLimit = field(default_factory=HostRateLimit)
     _free_at: dict[str, float] = field(default_factory=dict)
 
-    def chosen(self, due: Iterable[DueFeed], now: float) -> list[DueFeed]:
-        """Those to visit in this round, in the order given; the others stay due."""
-        asked: dict[str, int] = defaultdict(int)
-        chosen = []
+    def select_visitable(self, due: Iterable[DueFeed], now: float) -> list[DueFeed]:
+        """Return the feeds to visit in this round, in the given order; the others stay due."""
+        requests: dict[str, int] = defaultdict(int)
+        selected = []
         for feed in due:
             host = host_of(feed.url)
-            if self._free_at.get(host, 0.0) <= now and asked[host] < self.politeness.a_round:
-                asked[host] += 1
-                chosen.append(feed)
-        return chosen
+            if self._free_at.get(host, 0.0) <= now and requests[host] < self.rate_limit.max_per_round:
+                requests[host] += 1
+                selected.append(feed)
+        return selected
 
-    def asked(self, url: str, now: float, wait_s: float = 0.0) -> None:
-        """A host was asked just now; it may want to be left alone for longer than we would."""
-        if len(self._free_at) > _REMEMBERED:
+    def record_request(self, url: str, now: float, wait_s: float = 0.0) -> None:
+        """Record a request; `wait_s` is what the host requested with Retry-After."""
+        if len(self._free_at) > _MAX_HOSTS:
             self._free_at = {host: at for host, at in self._free_at.items() if at > now}
         host = host_of(url)
-        free_at = now + max(wait_s, self.politeness.between_s)
+        free_at = now + max(wait_s, self.rate_limit.min_interval_s)
         self._free_at[host] = max(free_at, self._free_at.get(host, 0.0))
 
-    def free_at(self, due: Iterable[DueFeed]) -> float | None:
-        """When the first of their hosts may be asked again."""
+    def next_free_at(self, due: Iterable[DueFeed]) -> float | None:
+        """Return when the first host of these feeds may be visited again."""
         return min((self._free_at.get(host_of(feed.url), 0.0) for feed in due), default=None)
 
 
-class Gate:
-    """The same within a round, where requests run side by side: one waits at the gate of a host."""
+class HostGate:
+    """Applies the limits within a round, where requests run concurrently."""
 
-    def __init__(self, politeness: Politeness) -> None:
+    def __init__(self, politeness: HostRateLimit) -> None:
         self._politeness = politeness
-        self._places = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(politeness.at_once))
+        self._slots = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(politeness.max_concurrent))
         self._next_at = defaultdict[str, float](float)
 
     @asynccontextmanager
-    async def passed(self, url: str) -> AsyncIterator[None]:
-        """Held while a request to this address runs."""
+    async def slot(self, url: str) -> AsyncIterator[None]:
+        """Hold a slot of the host while a request to this URL runs."""
         host, loop = host_of(url), asyncio.get_running_loop()
-        async with self._places[host]:
+        async with self._slots[host]:
             start = max(loop.time(), self._next_at[host])
-            self._next_at[host] = start + self._politeness.between_s
+            self._next_at[host] = start + self._politeness.min_interval_s
             if (wait_s := start - loop.time()) > 0:
                 await asyncio.sleep(wait_s)
             yield
