@@ -1,4 +1,4 @@
-"""Provisioning: the model by hand, the greedy algorithm against every topology there is."""
+"""The load model with numbers computed by hand, and the greedy algorithm against an exhaustive search."""
 
 from __future__ import annotations
 
@@ -9,23 +9,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidings.provision.costs import NAMES, Costs
-from tidings.provision.demand import DAY_S, Demand, Node
-from tidings.provision.greedy import Hopeless, decompose, find_violation, provision
-from tidings.provision.model import CONSTRAINTS, PLANS, SERVICES, Load, Model, Topology, limits
+from tidings.provision.costs import NAMES, ServiceCosts
+from tidings.provision.demand import DAY_S, Demand, NodeSize
+from tidings.provision.greedy import CannotProvision, decompose, find_violation, provision
+from tidings.provision.model import (
+    CONSTRAINTS,
+    FILTER_MODES,
+    SERVICES,
+    NodeLoad,
+    ServiceLoadModel,
+    Topology,
+    node_limits,
+)
 
-FREE = Costs(**dict.fromkeys(NAMES, 0.0))
+FREE = ServiceCosts(**dict.fromkeys(NAMES, 0.0))
 MOST = 6  # replicas of a service the exhaustive search tries
 
 
 def demand(**changes: float) -> Demand:
-    """An article a second: 1,000 feeds with 86.4 a day; all feeds and all subscriptions are asked for in 100 s."""
+    """One article per second: 1,000 feeds with 86.4 per day; all feeds and subscriptions are polled in 100 s."""
     told = {"subscriptions": 1_000, "feeds": 1_000, "articles_per_feed_day": 86.4, "poll_s": 100.0, "crawl_s": 100.0}
     return Demand(**{**told, **changes})  # type: ignore[arg-type]
 
 
-def test_a_crawler_by_hand() -> None:
-    costs = FREE.changed(
+def test_load_of_a_crawler() -> None:
+    costs = FREE.with_changes(
         {
             "crawl_request_bytes": 100,
             "crawl_unchanged_bytes": 200,
@@ -38,7 +46,7 @@ def test_a_crawler_by_hand() -> None:
             "article_bytes": 1_000,
         }
     )
-    load = Model(demand(), costs, "broadcast").load("crawler", Topology(2, 3, 1))
+    load = ServiceLoadModel(demand(), costs, "broadcast").load("crawler", Topology(2, 3, 1))
     # half the feeds: 5 polls/s; a feed has 0.1 articles between two polls, so 1 − e^−0.1 of them find something new
     changed = 5 * (1 - exp(-0.1))
     assert load.in_bps == pytest.approx(8 * (changed * 10_000 + (5 - changed) * 200))
@@ -47,8 +55,8 @@ def test_a_crawler_by_hand() -> None:
     assert load.memory_bytes == 500_000 + 0.5 * 500 * 1_000
 
 
-def test_a_filter_by_hand_under_every_plan() -> None:
-    costs = FREE.changed(
+def test_load_of_a_filter_with_every_plan() -> None:
+    costs = FREE.with_changes(
         {
             "article_bytes": 1_000,
             "routed_bytes": 50,
@@ -60,7 +68,7 @@ def test_a_filter_by_hand_under_every_plan() -> None:
             "filter_bytes": 1_000_000,
         }
     )
-    of = {plan: Model(demand(), costs, plan).load("filter", Topology(1, 4, 1)) for plan in PLANS}
+    of = {plan: ServiceLoadModel(demand(), costs, plan).load("filter", Topology(1, 4, 1)) for plan in FILTER_MODES}
     assert of["replicated"].in_bps == pytest.approx(8 * 1_000 / 4)
     assert of["replicated"].cores == pytest.approx((0.1 + 0.01 + 0.1) / 4)
     assert of["replicated"].memory_bytes == 1_000_000 + 60 * 1_000
@@ -72,8 +80,8 @@ def test_a_filter_by_hand_under_every_plan() -> None:
     assert of["partitioned"].memory_bytes == 1_000_000 + 60 * 250
 
 
-def test_a_reflector_by_hand() -> None:
-    costs = FREE.changed(
+def test_load_of_a_reflector() -> None:
+    costs = FREE.with_changes(
         {
             "article_bytes": 1_000,
             "hit_wire_bytes": 10,
@@ -92,7 +100,7 @@ def test_a_reflector_by_hand() -> None:
             "store_memory_share": 0.5,
         }
     )
-    load = Model(demand(queue_hits=5), costs, "replicated").load("reflector", Topology(1, 1, 2))
+    load = ServiceLoadModel(demand(queue_hits=5), costs, "replicated").load("reflector", Topology(1, 1, 2))
     # 500 subscriptions: 5 polls/s; 0.2 hits between two polls of one; queues are full: 5 hits
     changed = 5 * (1 - exp(-0.2))
     told = 2 * (1 - exp(-1))  # of the two reflectors, each hosts one of two hits with 1 − e^−1
@@ -103,33 +111,33 @@ def test_a_reflector_by_hand() -> None:
     assert load.memory_bytes == pytest.approx(7_000 + 0.5 * (500 * (100 + 5 * 20) + kept * 1_000))
 
 
-def test_the_talks_algorithm_by_hand() -> None:
-    """Memory alone: 1,000 subscriptions of 60 bytes, and nodes of 25,000 bytes, are three filters; the rest is one."""
-    costs = FREE.changed({"index_subscription_bytes": 60})
-    node = Node(bandwidth_bps=1e6, memory_bytes=25_000, cores=1)
-    found = decompose(Model(demand(), costs, "partitioned"), limits(node))
+def test_algorithm_of_the_talk() -> None:
+    """Only memory: 1,000 subscriptions of 60 bytes on nodes of 25,000 bytes need three filters, one of the rest."""
+    costs = FREE.with_changes({"index_subscription_bytes": 60})
+    node = NodeSize(bandwidth_bps=1e6, memory_bytes=25_000, cores=1)
+    found = decompose(ServiceLoadModel(demand(), costs, "partitioned"), node_limits(node))
     assert found.topology == (1, 3, 1)
     assert [(step.violation.service, step.violation.constraint) for step in found.steps] == [("filter", "memory_bytes")]
     assert (found.steps[0].before, found.steps[0].after, found.steps[0].violation.used) == (1, 3, 60_000)
     assert found.headroom("filter", "memory_bytes") == pytest.approx(1 - 20_000 / 25_000)
-    with pytest.raises(Hopeless, match="memory, however many"):
-        decompose(Model(demand(), costs, "replicated"), limits(node))
+    with pytest.raises(CannotProvision, match="memory for any number"):
+        decompose(ServiceLoadModel(demand(), costs, "replicated"), node_limits(node))
     assert provision(demand(), node, costs).plan == "partitioned"
-    assert provision(demand(), Node(1e6, 60_000, 1), costs).plan == "replicated"  # it fits: of equals the first
+    assert provision(demand(), NodeSize(1e6, 60_000, 1), costs).plan == "replicated"  # it fits: of equals the first
 
 
-def test_decomposing_one_service_can_overload_another() -> None:
-    """Two filters for memory double what the crawler sends, so that there must be two crawlers."""
-    costs = FREE.changed({"index_subscription_bytes": 60, "article_bytes": 1_000})
-    found = decompose(Model(demand(), costs, "broadcast"), limits(Node(12_000, 30_000, 1)))
+def test_more_filters_can_overload_the_crawler() -> None:
+    """Two filters, needed for memory, double what the crawler sends, so two crawlers are needed."""
+    costs = FREE.with_changes({"index_subscription_bytes": 60, "article_bytes": 1_000})
+    found = decompose(ServiceLoadModel(demand(), costs, "broadcast"), node_limits(NodeSize(12_000, 30_000, 1)))
     assert found.topology == (2, 2, 1)
     assert [step.violation.service for step in found.steps] == ["filter", "crawler"]
 
 
-def test_headroom_that_must_stay_free_is_kept_free() -> None:
-    costs = FREE.changed({"index_subscription_bytes": 60})
-    assert provision(demand(), Node(1e6, 60_000, 1), costs, "broadcast").topology.filter == 1
-    found = provision(demand(), Node(1e6, 60_000, 1, headroom=0.2), costs, "broadcast")
+def test_headroom_stays_free() -> None:
+    costs = FREE.with_changes({"index_subscription_bytes": 60})
+    assert provision(demand(), NodeSize(1e6, 60_000, 1), costs, "broadcast").topology.filter == 1
+    found = provision(demand(), NodeSize(1e6, 60_000, 1, headroom=0.2), costs, "broadcast")
     assert found.topology.filter == 2
 
 
@@ -159,22 +167,24 @@ COSTS = st.fixed_dictionaries(
         "reader_request_bytes": st.floats(0, 500),
     }
 )
-NODES = st.builds(Node, st.floats(2e4, 1e6), st.floats(5e4, 1e6), st.floats(0.3, 4), st.sampled_from([0.0, 0.2]))
+NODES = st.builds(NodeSize, st.floats(2e4, 1e6), st.floats(5e4, 1e6), st.floats(0.3, 4), st.sampled_from([0.0, 0.2]))
 
 
 @settings(max_examples=150, deadline=None)
-@given(changes=COSTS, node=NODES, plan=st.sampled_from(PLANS))
-def test_no_topology_that_works_has_fewer_of_any_service(changes: dict[str, float], node: Node, plan: str) -> None:
-    model = Model(demand(), FREE.changed(changes), plan)  # type: ignore[arg-type]
-    limit = limits(node)
+@given(changes=COSTS, node=NODES, plan=st.sampled_from(FILTER_MODES))
+def test_no_valid_topology_has_fewer_replicas_of_any_service(
+    changes: dict[str, float], node: NodeSize, plan: str
+) -> None:
+    model = ServiceLoadModel(demand(), FREE.with_changes(changes), plan)  # type: ignore[arg-type]
+    limit = node_limits(node)
     every = [Topology(*counts) for counts in product(range(1, MOST + 1), repeat=3)]
-    working = [one for one in every if _works(model, one, limit)]
+    working = [one for one in every if _is_valid(model, one, limit)]
     try:
         found = decompose(model, limit)
-    except Hopeless:
+    except CannotProvision:
         assert not working
         return
-    assert _works(model, found.topology, limit)
+    assert _is_valid(model, found.topology, limit)
     assert find_violation(model, found.topology, limit) is None
     least = [min((getattr(one, service) for one in working), default=None) for service in SERVICES]
     if working:
@@ -183,7 +193,7 @@ def test_no_topology_that_works_has_fewer_of_any_service(changes: dict[str, floa
         assert max(found.topology) > MOST
 
 
-def _works(model: Model, topology: Topology, limit: Load) -> bool:
+def _is_valid(model: ServiceLoadModel, topology: Topology, limit: NodeLoad) -> bool:
     return all(
         getattr(model.load(service, topology), constraint) <= getattr(limit, constraint)
         for service in SERVICES
@@ -194,16 +204,16 @@ def _works(model: Model, topology: Topology, limit: Load) -> bool:
 @settings(max_examples=150, deadline=None)
 @given(
     changes=COSTS,
-    plan=st.sampled_from(PLANS),
+    plan=st.sampled_from(FILTER_MODES),
     counts=st.tuples(*[st.integers(1, 40)] * 3),
     grown=st.sampled_from(SERVICES),
     judged=st.sampled_from(SERVICES),
 )
-def test_more_of_one_service_never_lightens_another(
+def test_more_replicas_of_a_service_never_reduce_other_loads(
     changes: dict[str, float], plan: str, counts: tuple[int, int, int], grown: str, judged: str
 ) -> None:
-    """What the greedy algorithm's proof rests on."""
-    model = Model(demand(), FREE.changed(changes), plan)  # type: ignore[arg-type]
+    """The proof of the greedy algorithm depends on this."""
+    model = ServiceLoadModel(demand(), FREE.with_changes(changes), plan)  # type: ignore[arg-type]
     before = Topology(*counts)
     after = before._replace(**{grown: getattr(before, grown) + 1})
     for constraint, old, new in zip(
@@ -218,8 +228,8 @@ def test_more_of_one_service_never_lightens_another(
             assert new <= old * (1 + 1e-9), constraint
 
 
-def test_an_empty_deployment_is_three_nodes() -> None:
+def test_empty_deployment_needs_three_nodes() -> None:
     nothing = Demand(subscriptions=0, feeds=0, articles_per_feed_day=0.0)
-    found = provision(nothing, Node(), FREE.changed({"match_share": 0.5, "answer_bytes": 100}))
+    found = provision(nothing, NodeSize(), FREE.with_changes({"match_share": 0.5, "answer_bytes": 100}))
     assert found.topology == (1, 1, 1)
     assert nothing.articles_s * DAY_S == 0
