@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.contract.matchers import expected
 
 import tidings
 from tidings.matching.brute_force import RawPost
@@ -63,6 +62,8 @@ def collect_pairs(matches) -> list[tuple]:
 
 def expected_pairs(queries: Sequence[str], posts: pa.Table) -> list[tuple]:
     """Return what `collect_pairs` should return for posts with `id`, `text` and maybe a position."""
+    from tests.contract.matchers import expected  # every test loads this module: import little
+
     positions = [
         posts[name].to_pylist() if name in posts.column_names else [None] * len(posts) for name in ("lat", "lon")
     ]

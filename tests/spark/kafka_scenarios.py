@@ -11,7 +11,7 @@ import pytest
 from py4j.java_gateway import JavaMember
 from py4j.protocol import STATIC_PREFIX
 from pyspark.sql import DataFrame
-from tests.stream.process import Run, subscribe
+from tests.stream.process import StreamProcess, subscribe
 
 from tidings.cli.main import run
 from tidings.schemas import CORRUPT_RECORD
@@ -219,8 +219,8 @@ def run_stream(broker: KafkaSession) -> dict[str, Any]:
     subscribe(state, "storm")
     posts, sink = f"kafka://{broker.servers}/run_posts", f"kafka://{broker.servers}/run_matches"
     options = ("--sink", sink, "--max-posts-per-batch", "4")
-    with Run(posts, state, *options, "--trigger", "5 s", small=False) as first:
-        first.until_posts(4)
+    with StreamProcess(posts, state, *options, "--trigger", "5 s", one_file_per_batch=False) as first:
+        first.wait_for_posts(4)
         seconds = first.stop()
         read = [posts_read(state)]
     broker.spark.stop()

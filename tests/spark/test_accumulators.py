@@ -38,7 +38,7 @@ def metrics(spark):
 def test_replicated_index_counts_all_posts_and_matches(spark, posts, metrics, tmp_path):
     index = _index(tmp_path / "index")
     metrics.begin()
-    found = matched_posts(select_all_fields(posts), index, shared_path_ref(index), metrics.tell).toArrow()
+    found = matched_posts(select_all_fields(posts), index, shared_path_ref(index), metrics.report).toArrow()
     (load,) = metrics.end(0, 1)
     assert (load.matcher, load.posts) == (0, POSTS)
     assert load.matches == sum(map(len, found["subscriptions"].to_pylist())) > 0
@@ -48,28 +48,28 @@ def test_replicated_index_counts_all_posts_and_matches(spark, posts, metrics, tm
 def test_every_matcher_reports_its_posts_and_matches(spark, posts, metrics, tmp_path):
     index = _index(tmp_path / "index", PlanRecord("hash", MATCHERS, 2013))
     metrics.begin()
-    found = match_posts(posts, index, shared_path_ref(index), metrics.tell).toArrow()
+    found = match_posts(posts, index, shared_path_ref(index), metrics.report).toArrow()
     loads = metrics.end(7, MATCHERS)
     assert [load.matcher for load in loads] == [0, 1, 2]
     assert sum(load.matches for load in loads) >= found.num_rows > 0  # a match found by two matchers counts twice
     assert all(load.posts < POSTS for load in loads), "no matcher receives all posts"
-    assert loads == metrics.of(7)
+    assert loads == metrics.loads_of(7)
 
 
 def test_loads_are_reset_between_batches(spark, posts, metrics, tmp_path):
     index = _index(tmp_path / "index")
     for batch, frame in enumerate((posts, posts.limit(10))):
         metrics.begin()
-        matched_posts(select_all_fields(frame), index, shared_path_ref(index), metrics.tell).toArrow()
+        matched_posts(select_all_fields(frame), index, shared_path_ref(index), metrics.report).toArrow()
         metrics.end(batch, 1)
-    assert [metrics.of(batch)[0].posts for batch in (0, 1)] == [POSTS, 10]
-    assert metrics.of(2) == ()
+    assert [metrics.loads_of(batch)[0].posts for batch in (0, 1)] == [POSTS, 10]
+    assert metrics.loads_of(2) == ()
 
 
 def test_only_the_last_batches_are_kept(metrics):
     for batch in range(100):
         metrics.begin()
-        metrics.tell((MatcherLoad(0, batch, 0, 0.0),))
+        metrics.report((MatcherLoad(0, batch, 0, 0.0),))
         metrics.end(batch, 1)
-    assert metrics.of(0) == ()
-    assert metrics.of(99)[0].posts == 99
+    assert metrics.loads_of(0) == ()
+    assert metrics.loads_of(99)[0].posts == 99

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.cli.runs import TIDINGS
 from tests.spark.cluster import environment, processes_in, standalone_cluster
-from tests.stream.process import stored, subscribe
+from tests.stream.process import stored_matches, subscribe
 
 from tidings.demo.generate import DEMO_QUERIES, generate_posts, generate_queries
 from tidings.matching.brute_force import match_all
@@ -88,7 +88,7 @@ def test_stream_on_a_cluster_stores_the_brute_force_matches(cluster, expected, n
     state = cluster.shared / name
     subscribe(state, *QUERIES)
     output = cluster.tidings("run", "--posts", cluster.shared / "posts", "--state", state, "--once", *options)
-    assert stored(state) == expected, output
+    assert stored_matches(state) == expected, output
     executors = [list(cluster.folder.glob(f"work-{number}/app-*/*/stderr")) for number in range(2)]
     assert all(executors), "each worker had an executor"
     assert all("INFO" not in log.read_text() for logs in executors for log in logs), "executors log warnings only"

@@ -7,7 +7,7 @@ from collections import defaultdict
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tests.crawl.servers import MANNERS, rss
+from tests.crawl.servers import OPTIONS, rss
 
 from tidings.crawl.loop import CrawlLoop
 from tidings.spark.crawl_stage import assign_by_hash, crawl_round
@@ -55,12 +55,12 @@ def test_rounds_return_every_article_once_and_then_only_new_ones(spark, tmp_path
 
         def visit(due, known):
             return crawl_round(
-                spark, due, known, MANNERS, 3, lambda hosts, crawlers: [n % 3 for n in range(len(hosts))]
+                spark, due, known, OPTIONS, 3, lambda hosts, crawlers: [n % 3 for n in range(len(hosts))]
             )
 
         def crawl_all():
             store.database.execute("UPDATE feed SET due_at = 0")
-            rounds = CrawlLoop(store, tmp_path / "inbox", MANNERS.rate_limit, visit)
+            rounds = CrawlLoop(store, tmp_path / "inbox", OPTIONS.rate_limit, visit)
             return rounds.run(threading.Event(), once=True)
 
         first = crawl_all()
@@ -70,5 +70,5 @@ def test_rounds_return_every_article_once_and_then_only_new_ones(spark, tmp_path
     assert (first.visits, first.articles, first.steps) == (31, 60, {"read": 30, "failed": 1})
     assert (second.articles, second.steps) == (1, {"unchanged": 29, "read": 1, "failed": 1})
     assert [health[feed].title for feed in feeds[:3]] == ["Feed 0", "Feed 1", "Feed 2"]
-    assert (health[feeds[-1]].state, health[feeds[-1]].error) == ("failing", "there is nothing at this address")
+    assert (health[feeds[-1]].state, health[feeds[-1]].error) == ("failing", "not found")
     assert sum(len(file.read_text().splitlines()) for file in (tmp_path / "inbox").iterdir()) == 61

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.crawl.servers import OPTIONS, rss
 from tests.spark.cluster import environment, standalone_cluster
 from tests.spark.fixtures import run_python
+from tests.spark.test_crawl_stage import feed_server
 
-from tidings.crawl.crawler import CrawlOptions
-from tidings.crawl.rate_limit import HostRateLimit
-from tidings.net.allowlist import AllowedNetworks
 from tidings.spark.locality import SITE_VARIABLE, by_host_latency, crawl_near, map_rows_near
 from tidings.store.feeds import DueFeed
-from tidings_lab import datasets
-from tidings_lab.history import load_history
-from tidings_lab.replay import Replay
 
 HOSTS = [f"{number}.{land}.example" for land in ("eu", "us") for number in range(20)]
 NEAR = {(land, host): 10.0 if f".{land}." in host else 150.0 for land in ("eu", "us") for host in HOSTS}
@@ -52,19 +47,13 @@ def test_no_rows_give_no_results(spark):
     )
 
 
-def test_crawl_round_visits_every_feed_from_a_near_site(spark, monkeypatch):
-    monkeypatch.setattr(datasets, "data_folder", lambda: None)
-    history = load_history(3)
-    manners = CrawlOptions(rate_limit=HostRateLimit(min_interval_s=0.0), allow=AllowedNetworks.parse(["loopback"]))
-
-    async def crawl():
-        async with Replay(history, now=history.feeds[0].looks[-1]).listen() as server:
-            due = [DueFeed(n, server.url(feed), 0.0, "{}") for n, feed in enumerate(history.feeds)]
-            return await asyncio.to_thread(crawl_near, spark, due, {}, manners, 2, None)
-
-    outcomes = asyncio.run(crawl())
-    assert sorted(one.visited.feed for one in outcomes) == list(range(len(history.feeds)))
-    assert {one.step for one in outcomes} == {"read"}
+def test_crawl_round_visits_every_feed_from_a_near_site(spark):
+    feeds = {f"/{number}": rss(f"article {number}") for number in range(3)}
+    with feed_server(feeds) as url:
+        due = [DueFeed(number, url + path, 0.0, "{}") for number, path in enumerate(feeds)]
+        outcomes = crawl_near(spark, due, {}, OPTIONS, 2, None)
+    assert sorted(outcome.visited.feed for outcome in outcomes) == [0, 1, 2]
+    assert {outcome.step for outcome in outcomes} == {"read"}
 
 
 PROGRAM = """

@@ -9,7 +9,7 @@ import sys
 import tidings
 assert not any(name.partition(".")[0] in ("pyspark", "numba", "pyarrow") for name in sys.modules), "import is cheap"
 import tidings.matching
-from tidings.matching.brute_force import scan
+from tidings.matching.brute_force import match_all
 from tidings import match, rejected, session
 import tidings.spark.api
 assert tidings.match is match is tidings.spark.api.match and callable(match)
