@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from dataclasses import dataclass
 
 BATCH_FAILPOINTS = (
     "before-read",
@@ -36,23 +36,27 @@ class FailpointReached(Exception):
     """Raised at an armed failpoint. Only tests see it."""
 
 
-class _Armed(NamedTuple):
+@dataclass
+class ArmedFailpoint:
+    """A failpoint that raises. `batch` None: in every batch."""
+
     name: str
     batch: int | None
     error: type[Exception]
+    is_reached: bool = False
 
 
-_armed: list[_Armed] = []
+_armed: list[ArmedFailpoint] = []
 
 
 @contextmanager
-def arm(name: str, batch: int | None = None, error: type[Exception] = FailpointReached) -> Iterator[None]:
+def arm(name: str, batch: int | None = None, error: type[Exception] = FailpointReached) -> Iterator[ArmedFailpoint]:
     """Raise `error` at a failpoint of this process, in one batch or (None) in every batch."""
     _check_name(name)
-    armed = _Armed(name, batch, error)
+    armed = ArmedFailpoint(name, batch, error)
     _armed.append(armed)
     try:
-        yield
+        yield armed
     finally:
         _armed.remove(armed)
 
@@ -64,6 +68,7 @@ def failpoint(name: str, batch: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     for armed in _armed:
         if armed.name == name and armed.batch in (None, batch):
+            armed.is_reached = True
             raise armed.error(f"{name}@{batch}")
 
 

@@ -1,61 +1,62 @@
-"""What is unread when a batch begins: by the size of files, or by offsets."""
+"""The backlog when a batch begins: estimated from file sizes, or counted by offsets."""
 
 from __future__ import annotations
 
 import json
+import os
 
-from tidings.stream.backlog import UnreadFiles, UnreadMessages, messages, waiting_messages
-from tidings.stream.pending_files import WaitingFiles
+from tidings.stream.backlog import FileBacklog, KafkaBacklog, PendingFiles, count_messages, pending_messages
 
 
-def _log(checkpoint, batch: int, *files) -> None:
-    """What Spark notes before a batch begins."""
-    for name in ("offsets", "sources/0"):
-        (checkpoint / name).mkdir(parents=True, exist_ok=True)
+def _log_batch(checkpoint, batch: int, *files) -> list:
+    """Write what Spark writes before a batch begins; return the files."""
+    (checkpoint / "sources" / "0").mkdir(parents=True, exist_ok=True)
     entries = [json.dumps({"path": f"file://{file}", "timestamp": 0, "batchId": batch}) for file in files]
     (checkpoint / "sources" / "0" / str(batch)).write_text("\n".join(["v1", *entries]))
-    (checkpoint / "offsets" / str(batch)).write_text(f'v1\n{{"batchWatermarkMs":0}}\n{{"logOffset":{batch}}}')
+    return list(files)
 
 
-def test_files_of_the_batch_and_files_that_wait_count_by_their_bytes(tmp_path):
+def test_file_backlog_counts_the_bytes_of_the_batch_and_of_pending_files(tmp_path):
     folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
     folder.mkdir()
     first, second, third = (folder / f"{name}.jsonl" for name in "abc")
     for file, size in ((first, 1_000), (second, 3_000), (third, 500)):
         file.write_bytes(b"x" * size)
     (folder / ".hidden.jsonl").write_bytes(b"x" * 9_999)
-    unread = UnreadFiles(checkpoint, WaitingFiles(folder, "json", checkpoint / "sources" / "0"), 100.0)
-    _log(checkpoint, 0, first)
-    assert unread.posts(0) == 45
-    _log(checkpoint, 1, second)
-    assert unread.posts(1) == 35
-    unread.taken(1, 10)  # posts are larger than thought
-    assert unread.posts(1) < 35
+    backlog = FileBacklog(PendingFiles(folder, "json", checkpoint / "sources" / "0"), 100.0)
+    assert backlog.posts(0, _log_batch(checkpoint, 0, first)) == 45
+    files = _log_batch(checkpoint, 1, second)
+    assert backlog.posts(1, files) == 35
+    backlog.observe_batch(1, 10)  # posts are larger than assumed
+    assert backlog.posts(1, files) < 35
 
 
-def test_offsets_of_all_partitions_count(tmp_path):
+def test_file_backlog_ignores_missing_files(tmp_path):
+    backlog = FileBacklog(PendingFiles(tmp_path, "json", tmp_path / "none"), 100.0)
+    assert backlog.posts(0, [tmp_path / "deleted.jsonl"]) == 0
+
+
+def test_kafka_backlog_counts_offsets_of_all_partitions(tmp_path):
     checkpoint = tmp_path / "checkpoint"
     (checkpoint / "offsets").mkdir(parents=True)
     (checkpoint / "sources" / "0").mkdir(parents=True)
     (checkpoint / "sources" / "0" / "0").write_text('\0v1\n{"t":{"0":0,"1":5}}')
     (checkpoint / "offsets" / "0").write_text('v1\n{}\n{"t":{"0":10,"1":15}}')
-    newest = None
-    unread = UnreadMessages(checkpoint, lambda: newest)
-    assert unread.posts(0) == 20, "its own, while nothing is known of others"
-    newest = '{"t":{"0":12,"1":16}}'
-    assert unread.posts(0) == 23
-    assert unread.posts(1) is None, "which has not begun"
-    assert messages(newest) == 28
-    assert waiting_messages('{"t":{"0":1,"1":1}}', newest) == 0, "told before"
+    latest = None
+    backlog = KafkaBacklog(checkpoint, lambda: latest)
+    assert backlog.posts(0) == 20, "only the batch, while the latest offsets are unknown"
+    latest = '{"t":{"0":12,"1":16}}'
+    assert backlog.posts(0) == 23
+    assert backlog.posts(1) is None, "it has not begun"
+    assert count_messages(latest) == 28
+    assert pending_messages('{"t":{"0":1,"1":1}}', latest) == 0, "reported before the batch"
 
 
-def test_the_newest_waiting_files_are_found(tmp_path):
-    import os
-
+def test_newest_pending_files_are_returned_up_to_a_size(tmp_path):
     for age, name in enumerate("abc"):
         file = tmp_path / f"{name}.jsonl"
         file.write_bytes(b"x" * 100)
         os.utime(file, (1_000 - age, 1_000 - age))
-    waiting = WaitingFiles(tmp_path, "json", tmp_path / "none")
-    assert [file.name for file in waiting.newest(150)] == ["a.jsonl", "b.jsonl"]
-    assert waiting.bytes() == 300
+    pending = PendingFiles(tmp_path, "json", tmp_path / "none")
+    assert [file.name for file in pending.newest(150)] == ["a.jsonl", "b.jsonl"]
+    assert pending.bytes() == 300

@@ -1,19 +1,20 @@
-"""Correlating beside the matching: what is no failure is tried again, what is one ends it and is told."""
+"""The correlation query starts again after a transient error; another error ends it and is reported."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from types import SimpleNamespace
 
 import pytest
 
-from tidings.correlate.settings import LiveSettings, Settings
+from tidings.correlate.settings import CorrelationSettings, StreamCorrelationSettings
 from tidings.stream import correlation_query
-from tidings.stream.metrics.correlations import load_correlations
+from tidings.stream.metrics.correlations import load_correlation_metrics
 
 
-class Query:
-    """A query that has ended, well or with an error."""
+class EndedQuery:
+    """A query that has ended, with or without an error."""
 
     isActive = False  # noqa: N815
     status = SimpleNamespace()
@@ -28,29 +29,36 @@ class Query:
         pass
 
 
-def ran(tmp_path, monkeypatch, errors: list[str | None]) -> tuple[str, list[str]]:
-    """The state that is told in the end, and what was said, when the query ends in these ways one after another."""
-    said: list[str] = []
-    (tmp_path / correlation_query.FOLDER).mkdir()
-    asked = LiveSettings(Settings.checked("1 min"), 0)
-    beside = correlation_query._Beside(SimpleNamespace(folder=tmp_path), asked, said.append)
-    queries = iter(errors)
-    monkeypatch.setattr(beside, "_begun", lambda *_: Query(next(queries)))
-    beside.run(lambda spark: None, None, threading.Event(), threading.Event())
-    figures = load_correlations(tmp_path / correlation_query.FOLDER)
-    assert figures is not None
-    assert list(queries) == [], "it began as often as it should"
-    return figures.state, said
+@pytest.fixture
+def run_queries(tmp_path, monkeypatch, caplog):
+    """Run queries that end with these errors one after the other; return the final state and the log."""
+    caplog.set_level(logging.INFO, "tidings")
+
+    def run(errors: list[str | None]) -> tuple[str, list[str]]:
+        (tmp_path / correlation_query.FOLDER).mkdir()
+        settings = StreamCorrelationSettings(CorrelationSettings.parse("1 min"), 0)
+        query = correlation_query._CorrelationQuery(SimpleNamespace(work_dir=tmp_path), settings)
+        queries = iter(errors)
+        monkeypatch.setattr(query, "_start", lambda *_: EndedQuery(next(queries)))
+        query.run(lambda spark: None, None, threading.Event(), threading.Event())
+        metrics = load_correlation_metrics(tmp_path / correlation_query.FOLDER)
+        assert metrics is not None
+        assert list(queries) == [], "it did not start often enough"
+        return metrics.state, caplog.messages
+
+    return run
 
 
-def test_a_worker_that_did_not_start_in_time_is_tried_again(tmp_path, monkeypatch):
-    state, said = ran(tmp_path, monkeypatch, ["[X] Python worker failed to connect back.", None])
-    assert (state, len(said)) == ("stopped", 1)
+def test_a_worker_that_starts_too_late_restarts_the_query(run_queries):
+    state, messages = run_queries(["[X] Python worker failed to connect back.", None])
+    assert state == "stopped"
+    assert [message.split(" reason=")[0] for message in messages] == ["correlation query restarted"]
 
 
 @pytest.mark.parametrize("error", ["something else", correlation_query._TOO_BUSY])
-def test_what_fails_for_good_ends_it_and_is_told(tmp_path, monkeypatch, error):
+def test_a_permanent_error_ends_the_query_and_is_logged(run_queries, error):
     times = correlation_query._ATTEMPTS if error == correlation_query._TOO_BUSY else 1
-    state, said = ran(tmp_path, monkeypatch, [error] * times)
+    state, messages = run_queries([error] * times)
     assert state == "failed"
-    assert "the matching goes on" in said[-1]
+    assert messages[-1].startswith("correlation query failed error=")
+    assert 'effect="matching continues"' in messages[-1]

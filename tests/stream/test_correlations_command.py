@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from tests.cli.runs import Result, several
+from tests.cli.runs import Result, run_commands
 from tests.stream.process import Run, run_once, stored, subscribe
 from tests.stream.tagged import LATENESS, PANES, SLIDE, Tagged, reported
 
-from tidings.stream.metrics.correlations import load_correlations
+from tidings.stream.metrics.correlations import load_correlation_metrics
 
 pytestmark = pytest.mark.timeout(1_800)
 OPTIONS = (
@@ -73,7 +73,7 @@ def _afterwards(folder: Path, state: Path, feed: Tagged) -> dict[str, Result]:
         "damaged": [*run, "--state", str(damaged)],
         "anew": [*run, "--state", str(anew), "--processed", "delete"],
     }
-    return dict(zip(commands, several(list(commands.values()), folder), strict=True))
+    return dict(zip(commands, run_commands(list(commands.values()), folder), strict=True))
 
 
 def test_windows_are_exact_after_a_crash(scene):
@@ -82,7 +82,7 @@ def test_windows_are_exact_after_a_crash(scene):
 
 
 def test_late_posts_are_counted_and_partitions_change_as_it_runs(scene):
-    figures = load_correlations(scene.state / "correlations")
+    figures = load_correlation_metrics(scene.state / "correlations")
     assert figures is not None
     assert (figures.state, figures.late, figures.tagged) == ("stopped", 3, scene.tagged)
     assert sum(figures.repartitions.values()) > 1

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.cli.runs import several
+from tests.cli.runs import run_commands
 from tests.stream.process import QUERIES, Feed, done, run_once, stored, subscribe, wanted
 
 BATCHES = 4
@@ -65,7 +65,7 @@ def told(crashed, tmp_path_factory):
         damaged[name] = only(copy, pattern)
         damage(damaged[name])
         commands.append(["run", "--posts", str(feed.folder), "--state", str(copy), "--once"])
-    return dict(zip(damaged, zip(damaged.values(), several(commands, folder), strict=True), strict=True))
+    return dict(zip(damaged, zip(damaged.values(), run_commands(commands, folder), strict=True), strict=True))
 
 
 @pytest.mark.parametrize("name", DAMAGES)
@@ -106,7 +106,7 @@ def test_a_file_of_posts_that_is_gone_before_its_batch_comes_again_is_missed(cra
     file = feed.folder / "00002.jsonl"
     kept = file.rename(tmp_path / file.name)
     try:
-        (result,) = several([["run", "--posts", str(feed.folder), "--state", str(state), "--once"]], tmp_path)
+        (result,) = run_commands([["run", "--posts", str(feed.folder), "--state", str(state), "--once"]], tmp_path)
     finally:
         kept.rename(file)
     assert (result.code, result.err.count("\n")) == (2, 1), result.err

@@ -61,7 +61,7 @@ def test_it_stops_with_the_reason(told):
 def test_nothing_that_was_stored_is_lost(told):
     feed, kept = told
     with open_store(kept / "full") as store:
-        ledger = [one.state for one in store.ledger()]
+        ledger = [one.state for one in store.batches.recent()]
     complete = ledger.count("done")
     assert 0 < complete < FILES
     assert stored(kept / "full") == wanted(feed.rows[: complete * feed.posts_a_file], [*QUERIES, "zebra"])

@@ -46,8 +46,10 @@ def test_six_crashes_lose_nothing_and_repeat_nothing_and_a_replay_uses_its_first
     assert wanted(feed.rows[feed.posts_a_file : 2 * feed.posts_a_file], [LATER_QUERY]), "it would match in batch 1"
     assert stored(state) == old | new
     with open_store(state) as store:
-        ledger = {one.batch: one for one in store.ledger()}
-        found = {one.index_version for n in range(1, later) for one in store.matches(n, limit=10_000) if one.batch == 1}
+        ledger = {one.batch: one for one in store.batches.recent()}
+        found = {
+            one.index_version for n in range(1, later) for one in store.matches.since(n, limit=10_000) if one.batch == 1
+        }
     assert set(ledger) == set(range(7))
     assert {one.state for one in ledger.values()} == {"done"}
     assert found == {ledger[0].index_version}, "the replay of batch 1 used the version that batch 0 had"

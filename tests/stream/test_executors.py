@@ -21,11 +21,13 @@ def test_an_executor_killed_in_a_batch_changes_nothing(tmp_path):
     feed.put(2)
     subscribe(state, *QUERIES)
     with Run(feed.folder, state, "--once", "--master", "local-cluster[2,1,1024]") as run, open_store(state) as store:
-        run.until(lambda: [one.state for one in store.ledger()] == ["done", "begun"], "the second batch begins", 400)
+        run.until(
+            lambda: [one.state for one in store.batches.recent()] == ["done", "begun"], "the second batch begins", 400
+        )
         time.sleep(0.1)
         executors = [child for child in children(run.process.pid) if EXECUTOR in command_line(child)]
         os.kill(executors[0], signal.SIGKILL)
-        assert store.ledger(last=1)[0].state == "begun", "it died in the middle of the batch"
+        assert store.batches.recent(limit=1)[0].state == "begun", "it died in the middle of the batch"
         assert run.ended(300) == 0, run.err
     assert len(executors) == 2
     assert stored(state) == wanted(feed.rows, QUERIES)

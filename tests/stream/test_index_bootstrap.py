@@ -1,27 +1,31 @@
-"""The index a stream begins with."""
+"""The index that a stream starts with."""
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
-from tidings.balance.refresh_policy import Rules
+from tidings.balance.refresh_policy import RefreshPolicy
 from tidings.store import open_store
-from tidings.stream.index_bootstrap import followed
-from tidings.stream.options import StreamRequest
+from tidings.stream.index_bootstrap import open_or_build_index
+from tidings.stream.options import StreamOptions
 
 
 @pytest.mark.parametrize(
-    ("chosen", "told"),
+    ("chosen", "ignored"),
     [
         ({}, None),
-        ({"partitioner": "hash"}, "--partitioner will"),
-        ({"matchers": 4, "relearn": Rules(3_600.0)}, "--matchers and --relearn will"),
-        ({"partitioner": "hash", "plan": "partitioned"}, None),
+        ({"partitioner": "hash"}, "--partitioner"),
+        ({"matchers": 4, "refresh_policy": RefreshPolicy(3_600.0)}, '"--matchers --refresh-plan-every"'),
+        ({"partitioner": "hash", "execution_mode": "partitioned"}, None),
     ],
 )
-def test_a_choice_about_matchers_is_not_passed_over_in_silence_where_there_are_none(tmp_path, chosen, told):
+def test_partitioning_options_without_effect_are_logged(tmp_path, caplog, chosen, ignored):
+    caplog.set_level(logging.INFO, "tidings")
     with open_store(tmp_path) as store:
-        request = StreamRequest("posts", str(tmp_path), tmp_path, **chosen)
-        said: list[str] = []
-        followed(request, store, said.append).follower.close()
-    assert said == [] if told is None else told in said[0]
+        updater, spec = open_or_build_index(StreamOptions("posts", str(tmp_path), tmp_path, **chosen), store)
+        updater.close()
+    assert (spec is None) == ("execution_mode" not in chosen)
+    expected = [] if ignored is None else [f'options have no effect options={ignored} reason="the index is replicated"']
+    assert caplog.messages == expected

@@ -71,7 +71,7 @@ def story(tmp_path_factory):
     story.feed.put()
     with Run(story.feed.folder, story.state, *options, small=False) as run:
         run.until_posts(2 * BURST_POSTS)
-        run.until(lambda: run.figures.waiting_files == 0, "all is taken")
+        run.until(lambda: run.figures.pending_files == 0, "all is taken")
         story.posts_of_second = run.figures.posts
         story.stopped_after_s.append(run.stop(signal.SIGTERM))
     return story
@@ -80,8 +80,8 @@ def story(tmp_path_factory):
 def _watch_the_burst(story: Story, run: Run) -> None:
     def all_taken() -> bool:
         figures = run.figures
-        if figures is not None and figures.waiting_files is not None:
-            story.waiting.append(figures.waiting_files)
+        if figures is not None and figures.pending_files is not None:
+            story.waiting.append(figures.pending_files)
         return figures is not None and figures.posts >= BURST_FILES * BURST_POSTS
 
     run.until(all_taken, "the burst is taken")
@@ -104,11 +104,11 @@ def _change_subscriptions(story: Story, run: Run) -> None:
     story.later |= wanted(_put_and_wait(story, run), [LATER_QUERY], later)
     story.versions.append(run.figures.index_version)
     with open_store(story.state) as store:
-        story.later_found = {(later, int(one.post_id)) for one in store.matches(later, limit=1000)}
-        store.unsubscribe(later)
+        story.later_found = {(later, int(one.post_id)) for one in store.matches.since(later, limit=1000)}
+        store.subscriptions.remove(later)
     assert wanted(_put_and_wait(story, run), [LATER_QUERY], later), "it would have matched again"
     with open_store(story.state) as store:
-        story.later_found |= {(later, row[0]) for row in store.database.rows(
+        story.later_found |= {(later, row[0]) for row in store.database.fetch(
             "SELECT CAST(p.id AS INTEGER) FROM match m JOIN post p ON p.number = m.post WHERE m.subscription = ?", later
         )}  # fmt: skip
     story.versions.append(run.figures.index_version)
@@ -127,13 +127,13 @@ def _kill_workers(story: Story, run: Run) -> None:
     with open_store(story.state) as store:
         story.feed.put(change=lambda row: {**row, "id": row["id"] + 10_000_000})
         story.feed.posts_a_file = BURST_POSTS
-        run.until(lambda: store.ledger(last=1)[0].state == "begun", "the batch begins")
+        run.until(lambda: store.batches.recent(limit=1)[0].state == "begun", "the batch begins")
         run.until(lambda: _workers(run), "it has workers")
         time.sleep(0.1)
         for worker in _workers(run):
             os.kill(worker, signal.SIGKILL)
             story.workers_killed += 1
-        assert store.ledger(last=1)[0].state == "begun", "they died in the middle of the batch"
+        assert store.batches.recent(limit=1)[0].state == "begun", "they died in the middle of the batch"
     run.until_posts(before + BIG_POSTS)
 
 
@@ -163,7 +163,7 @@ def test_a_second_run_is_refused_and_names_the_first(story):
 
 def test_bad_rows_are_kept_aside_with_their_reason(story):
     with open_store(story.state) as store:
-        kept = store.rejected()
+        kept = store.batches.rejected()
     for (_, reason), one in zip(BAD_ROWS, kept, strict=False):
         assert reason in one.reason
     assert [one.excerpt for one in kept[len(BAD_ROWS) :]] == ["id,text", "1,storm"]

@@ -1,24 +1,27 @@
-"""Keeping a running stream within its bounds."""
+"""Maintenance of a running stream."""
 
 from __future__ import annotations
 
+import logging
 import threading
 
 from tidings.store import open_store
 from tidings.stream import maintenance
-from tidings.stream.index_updater import Follower
-from tidings.stream.options import StreamRequest
+from tidings.stream.index_updater import IndexUpdater
+from tidings.stream.options import StreamOptions
 
 
-def test_a_merge_that_failed_is_told_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(maintenance, "_TIDY_S", 0.01)
-    said: list[str] = []
-    turns = threading.Semaphore(0)
+def test_a_failed_merge_is_logged_once(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(maintenance, "_INTERVAL_S", 0.01)
+    caplog.set_level(logging.INFO, "tidings")
+    rounds = threading.Semaphore(0)
     with open_store(tmp_path) as store:
-        follower = Follower(store, tmp_path / "index")
-        follower.merging_failure = OSError(28, "No space left on device")
-        monkeypatch.setattr(follower, "retire", turns.release)
-        with maintenance.tidied(StreamRequest("posts", str(tmp_path), tmp_path), follower, said.append):
+        updater = IndexUpdater(store, tmp_path / "index")
+        updater.merge_error = OSError(28, "No space left on device")
+        monkeypatch.setattr(updater, "delete_old_versions", rounds.release)
+        with maintenance.maintenance_loop(StreamOptions("posts", str(tmp_path), tmp_path), updater):
             for _ in range(3):
-                assert turns.acquire(timeout=30)
-    assert [("could not be merged" in line, "No space" in line) for line in said] == [(True, True)]
+                assert rounds.acquire(timeout=30)
+    (message,) = caplog.messages
+    assert message.startswith("index merge failed error=")
+    assert "No space left" in message

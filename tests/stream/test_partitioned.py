@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from tests.stream.process import QUERIES, Feed, run_once, stored, subscribe, wanted
 
-from tidings.stream.metrics.snapshot import load_figures
+from tidings.stream.metrics.snapshot import load_snapshot
 from tidings_lab.postgres import binaries, postgres
 
 MATCHERS = 3
@@ -33,7 +33,7 @@ def ended(state, tmp_path_factory):
     feed.put_text("bad.jsonl", "neither JSON\nnor useful\n")
     run = run_once(feed.folder, state, "--plan", "partitioned", "--matchers", str(MATCHERS), work=work)
     assert run.process.returncode == 0, run.err
-    return state, feed, load_figures(work)
+    return state, feed, load_snapshot(work)
 
 
 def test_it_stores_what_the_scan_finds(ended):

@@ -8,9 +8,9 @@ import pytest
 from tests.cli.runs import tidings
 from tests.stream.process import QUERIES, Feed, Run, run_once, stored, subscribe, wanted
 
-from tidings.failpoints import SWITCH_POINTS
+from tidings.failpoints import PLAN_FAILPOINTS
 from tidings.store import open_store
-from tidings.stream.metrics.snapshot import load_figures
+from tidings.stream.metrics.snapshot import load_snapshot
 
 pytestmark = pytest.mark.timeout(1_800)  # several starts of Spark
 PLAN = ("--plan", "partitioned", "--matchers", "3")
@@ -19,7 +19,7 @@ LATER_QUERY = "the OR in OR a OR storm OR fire OR match"
 
 def plan_versions(state) -> list[int]:
     with open_store(state) as store:
-        return [one.plan_version for one in store.ledger()]
+        return [one.plan_version for one in store.batches.recent()]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def story(tmp_path_factory):
     state, feed = folder / "state", Feed(folder / "in")
     subscribe(state, *QUERIES)
     feed.put(2)
-    for point in SWITCH_POINTS:
+    for point in PLAN_FAILPOINTS:
         run = run_once(feed.folder, state, *PLAN, crash=f"{point}@any")
         assert run.process.returncode == -signal.SIGKILL, f"{point} was not reached\n{run.err}"
     done, later = 2 * feed.posts_a_file, None
@@ -62,10 +62,10 @@ def test_who_asks_gets_a_new_plan_between_two_batches(story):
     versions = plan_versions(state)
     assert versions == sorted(versions)
     assert set(versions) == {first, first + 1}
-    assert "it was asked for" in run.out
+    assert "requested" in run.out
     assert f"from now on plan {first + 1} is used" in run.out
     with open_store(state) as store:
-        assert store.relearning_asked() == 0
+        assert store.plan_refresh.pending() == 0
 
 
 def test_no_match_is_lost_or_repeated_also_of_a_subscription_that_came_meanwhile(story):
@@ -75,8 +75,8 @@ def test_no_match_is_lost_or_repeated_also_of_a_subscription_that_came_meanwhile
 
 def test_the_status_tells_the_plan(story):
     state, _, first, _, _, _ = story
-    figures = load_figures(state)
-    assert (figures.plan, figures.partitioner, figures.placement) == ("partitioned", "salb+", "rarest")
+    figures = load_snapshot(state)
+    assert (figures.execution_mode, figures.partitioner, figures.placement) == ("partitioned", "salb+", "rarest")
     assert figures.plan_version == first + 1
     assert "partitioned, version 3, words by salb+" in tidings("status", "--state", state).out
 

@@ -1,74 +1,79 @@
-"""The adjuster of a stream, on a clock of the test's own and without Spark: it decides, the follower makes versions."""
+"""When a stream rebalances its spatial plan, with a simulated clock and without Spark."""
 
 from __future__ import annotations
+
+import logging
 
 import numpy as np
 import pytest
 from tests.balance.test_migration import located
-from tests.contract.matchers import match_index, received
-from tests.contract.test_space_partitioners import many
 
-from tidings.balance.rebalance.global_policy import OverallSettings
-from tidings.balance.rebalance.options import AdjustRules
+from tidings.balance.rebalance.global_policy import GlobalSettings
+from tidings.balance.rebalance.options import RebalanceOptions
 from tidings.balance.recent_sample import RecentPosts
-from tidings.balance.refresh_policy import ENOUGH
-from tidings.balance.spec import WantedPlan
-from tidings.matching.brute_force import scan
+from tidings.balance.refresh_policy import MIN_POSTS
+from tidings.balance.spec import PlanSpec
+from tidings.matching.brute_force import match_all
 from tidings.query.parse import parse
 from tidings.routing.spatial_router import open_router
-from tidings.routing.stats import Noted
-from tidings.spark.execution_mode import plan_record
+from tidings.routing.stats import RoutingStats
+from tidings.spark.execution_mode import make_plan_record
 from tidings.store import open_store
-from tidings.stream.index_updater import Follower
-from tidings.stream.rebalancer import Adjuster
+from tidings.stream.index_updater import IndexUpdater
+from tidings.stream.rebalancer import Rebalancer
+from tidings.testing.contract import town_workload
+from tidings.testing.pipeline import analyze_posts, match_index
 
 HOUR_S = 3_600.0
 WORKERS = 3
 
 
-class Stream:
-    """Borders between batches, one after the other."""
+class SimulatedStream:
+    """A stream of batches that use a Rebalancer."""
 
-    def __init__(self, folder, rules: AdjustRules, partitioner: str = "kdtree") -> None:
-        self.queries, self.posts = many(count=300)
+    def __init__(self, folder, options: RebalanceOptions, partitioner: str = "kdtree") -> None:
+        self.queries, self.posts = town_workload(count=300)
         self.store = open_store(folder)
-        self.live = dict(zip(self.store.subscribe_many([(q,) for q in self.queries]), self.queries, strict=True))
-        wanted = WantedPlan.checked(partitioner, WORKERS, "rarest")
-        self.follower = Follower(self.store, folder / "index", plan_record(wanted))
+        self.live = dict(
+            zip(self.store.subscriptions.add_many([(q,) for q in self.queries]), self.queries, strict=True)
+        )
+        spec = PlanSpec.parse(partitioner, WORKERS, "rarest")
+        self.updater = IndexUpdater(self.store, folder / "index", make_plan_record(spec))
         self.recent = RecentPosts()
         self.recent.add(located(self.posts))
-        self.follower.relearn(wanted.learn_anew(self.recent.posts))
-        self.follower.until_made()
-        self.follower.refresh()
-        self.now, self.said = 1_000_000.0, []
-        kept = folder / "adjust.json"
-        self.adjuster = Adjuster(self.follower, wanted, self.recent, rules, kept, self.said.append, lambda: self.now)
+        self.updater.start_refresh(spec.refit(self.recent.posts))
+        self.updater.wait_for_build()
+        self.updater.refresh()
+        self.now = 1_000_000.0
+        state_file = folder / "rebalance.json"
+        self.rebalancer = Rebalancer(self.updater, spec, self.recent, options, state_file, lambda: self.now)
 
-    def batch(self, posts=None, times: int = 100) -> int:
-        """The version of the plan that the batch uses; its posts count many times, as if there were more of them."""
-        self.adjuster.at_border()
-        self.follower.until_made()
-        index = self.follower.refresh()
-        self.adjuster.at_version(index)
-        (_, batch, where), *_ = received(index.receiver(), posts or self.posts, len(posts or self.posts))
-        noted = Noted.of(open_router(index).route(batch, where))
-        more = Noted(noted.spread * times, cells=noted.cells, by_cell=noted.by_cell * times)
-        self.adjuster.measured(index, more)
+    def run_batch(self, posts=None, times: int = 100) -> int:
+        """Return the plan version that the batch uses; its posts are counted `times` times."""
+        self.rebalancer.before_batch()
+        self.updater.wait_for_build()
+        index = self.updater.refresh()
+        self.rebalancer.on_index_version(index)
+        (_, batch, where), *_ = analyze_posts(index.analyzer(), posts or self.posts, len(posts or self.posts))
+        stats = RoutingStats.from_routed(open_router(index).route(batch, where))
+        scaled = RoutingStats(stats.spread * times, cells=stats.cells, sent_by_cell=stats.sent_by_cell * times)
+        self.rebalancer.after_batch(index, scaled)
         return index.manifest.plan.version
 
-    def is_right(self) -> bool:
-        found = match_index(self.follower.index, self.posts, 50)
+    def matches_are_exact(self) -> bool:
+        matches = match_index(self.updater.index, self.posts, 50)
         numbers = list(self.live)
-        wanted = scan(self.posts, [parse(query) for query in self.live.values()])
-        return found == sorted((numbers[query], post) for query, post in wanted)
+        expected = match_all(self.posts, [parse(query) for query in self.live.values()])
+        return matches == sorted((numbers[query], post) for query, post in expected)
 
 
 @pytest.fixture
-def started(tmp_path):
+def start_stream(tmp_path, caplog):
+    caplog.set_level(logging.INFO, "tidings")
     streams = []
 
-    def start(*arguments) -> Stream:
-        streams.append(Stream(tmp_path, *arguments))
+    def start(*arguments) -> SimulatedStream:
+        streams.append(SimulatedStream(tmp_path, *arguments))
         return streams[-1]
 
     yield start
@@ -76,69 +81,72 @@ def started(tmp_path):
         stream.store.close()
 
 
-def crowd(stream: Stream) -> list:
-    """Posts of one town only."""
+def posts_of_one_town(stream: SimulatedStream) -> list:
+    """Return the posts of one town."""
     return [post for post in stream.posts if post.lat > 35]
 
 
-def test_cells_move_once_enough_uneven_posts_were_counted(started):
-    stream = started(AdjustRules(factor=1.5, every_s=None))
-    few = crowd(stream)
-    assert len(few) * 100 < 2 * ENOUGH
-    assert [stream.batch(few, 10), stream.batch(few)] == [2, 2]
-    stream.batch(few, 200)
-    assert stream.batch(few) == 3
-    told = stream.adjuster.told()
-    assert told["adjustments"] == 1
-    assert told["adjusted_bytes"] > 0
-    assert "of its cells" in told["last_adjustment"]["reason"]
-    assert any("of its cells" in said for said in stream.said)
-    assert stream.is_right()
+def test_cells_move_after_enough_uneven_posts(start_stream, caplog):
+    stream = start_stream(RebalanceOptions(factor=1.5, interval_s=None))
+    town = posts_of_one_town(stream)
+    assert len(town) * 100 < 2 * MIN_POSTS
+    assert [stream.run_batch(town, 10), stream.run_batch(town)] == [2, 2]
+    stream.run_batch(town, 200)
+    assert stream.run_batch(town) == 3
+    status = stream.rebalancer.status()
+    assert status["rebalances"] == 1
+    assert status["rebalanced_bytes"] > 0
+    assert "cells: " in status["last_rebalance"]["reason"]
+    assert any(message.startswith("plan rebalanced reason=") for message in caplog.messages)
+    assert stream.matches_are_exact()
 
 
-def test_between_two_looks_at_the_loads_there_is_a_pause(started):
-    stream = started(AdjustRules(factor=1.01, every_s=None))
-    few = crowd(stream)
-    versions = [stream.batch(few, 200) for _ in range(4)]
+def test_local_steps_have_a_pause_between_them(start_stream):
+    stream = start_stream(RebalanceOptions(factor=1.01, interval_s=None))
+    town = posts_of_one_town(stream)
+    versions = [stream.run_batch(town, 200) for _ in range(4)]
     assert versions == [2, 3, 3, 3]
     stream.now += 60
-    assert stream.batch(few, 200) == 4
+    assert stream.run_batch(town, 200) == 4
 
 
-def test_nothing_moves_where_that_is_turned_off_or_the_load_is_even(started):
-    stream = started(AdjustRules(factor=None, every_s=None))
-    assert [stream.batch(crowd(stream), 200) for _ in range(3)] == [2, 2, 2]
-    assert stream.adjuster.told()["adjustments"] == 0
+def test_nothing_moves_without_a_factor(start_stream):
+    stream = start_stream(RebalanceOptions(factor=None, interval_s=None))
+    assert [stream.run_batch(posts_of_one_town(stream), 200) for _ in range(3)] == [2, 2, 2]
+    assert stream.rebalancer.status()["rebalances"] == 0
 
 
-def test_a_better_plan_takes_over_and_the_old_one_goes_when_few_are_left(started):
-    rules = AdjustRules(factor=None, every_s=HOUR_S, overall=OverallSettings(least_gain=-10.0, few=0.3))
-    stream = started(rules)
-    assert [stream.batch(), stream.batch()] == [2, 2], "its time has not come"
+def test_a_better_plan_takes_over_and_the_old_one_ends(start_stream):
+    options = RebalanceOptions(
+        factor=None, interval_s=HOUR_S, global_settings=GlobalSettings(min_gain=-10.0, max_old_share=0.3)
+    )
+    stream = start_stream(options)
+    assert [stream.run_batch(), stream.run_batch()] == [2, 2], "the hour has not passed"
     stream.now += HOUR_S
-    assert stream.batch() == 3
-    assert stream.adjuster.told()["old_plan_share"] == 1.0
-    assert "new subscriptions follow it" in stream.adjuster.told()["last_adjustment"]["reason"]
-    assert stream.is_right()
+    assert stream.run_batch() == 3
+    assert stream.rebalancer.status()["previous_plan_share"] == 1.0
+    assert "new subscriptions use it" in stream.rebalancer.status()["last_rebalance"]["reason"]
+    assert stream.matches_are_exact()
     for number in list(stream.live)[:270]:
-        stream.store.unsubscribe(number)
+        stream.store.subscriptions.remove(number)
         del stream.live[number]
     new = stream.queries[:200]
-    stream.live |= dict(zip(stream.store.subscribe_many([(query,) for query in new]), new, strict=True))
-    assert stream.batch() == 3
-    assert 0 < stream.adjuster.told()["old_plan_share"] < 0.3
-    assert stream.is_right()
-    assert stream.batch() == 4
-    assert stream.adjuster.told()["old_plan_share"] is None
-    assert "were moved" in stream.adjuster.told()["last_adjustment"]["reason"]
-    assert stream.adjuster.told()["adjusted_bytes"] > 0
-    assert stream.is_right()
+    stream.live |= dict(zip(stream.store.subscriptions.add_many([(query,) for query in new]), new, strict=True))
+    assert stream.run_batch() == 3
+    assert 0 < stream.rebalancer.status()["previous_plan_share"] < 0.3
+    assert stream.matches_are_exact()
+    assert stream.run_batch() == 4
+    assert stream.rebalancer.status()["previous_plan_share"] is None
+    assert "moved the last" in stream.rebalancer.status()["last_rebalance"]["reason"]
+    assert stream.rebalancer.status()["rebalanced_bytes"] > 0
+    assert stream.matches_are_exact()
 
 
-def test_a_plan_that_does_not_pay_is_passed_over_and_the_time_of_the_look_is_kept(started, tmp_path):
-    stream = started(AdjustRules(factor=None, every_s=HOUR_S, overall=OverallSettings(least_gain=0.99)))
+def test_a_plan_without_gain_is_dropped_and_the_time_is_saved(start_stream, tmp_path):
+    stream = start_stream(
+        RebalanceOptions(factor=None, interval_s=HOUR_S, global_settings=GlobalSettings(min_gain=0.99))
+    )
     stream.now += HOUR_S
-    assert [stream.batch(), stream.batch()] == [2, 2]
-    kept = (tmp_path / "adjust.json").read_text()
-    assert str(stream.now) in kept
-    assert np.isclose(stream.adjuster._remembered(), stream.now)
+    assert [stream.run_batch(), stream.run_batch()] == [2, 2]
+    assert str(stream.now) in (tmp_path / "rebalance.json").read_text()
+    assert np.isclose(stream.rebalancer._load_evaluated_at(), stream.now)

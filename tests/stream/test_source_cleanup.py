@@ -1,69 +1,68 @@
-"""A file that two queries read goes when both are done with it, and not before."""
+"""A file that two queries read is deleted when both have committed it."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from tests.stream.test_source_log import Checkpoint
 
-from tests.stream.test_source_log import Notes
-
-from tidings.stream.source_cleanup import TwiceTaken, deleting
+from tidings.stream.source_cleanup import SharedSourceCleaner, cleanup_loop
 
 
-def both(folder) -> tuple[Notes, Notes]:
-    one, other = (Notes(folder / name) for name in ("one", "other") if (folder / name).mkdir() is None)
-    other.posts = one.posts
-    return one, other
+def make_pair(folder) -> tuple[Checkpoint, Checkpoint]:
+    first, second = (Checkpoint(folder / name) for name in ("first", "second") if (folder / name).mkdir() is None)
+    second.posts = first.posts
+    return first, second
 
 
-def took(notes: Notes, entry: int, *names: str, done: bool = True) -> None:
-    notes.note(f"sources/0/{entry}", *notes.entry(entry, *names))
-    notes.batch(entry, {"logOffset": entry})
-    if done:
-        notes.note(f"commits/{entry}", {})
+def log_batch(checkpoint: Checkpoint, entry: int, *names: str, committed: bool = True) -> None:
+    checkpoint.write(f"sources/0/{entry}", *checkpoint.entry(entry, *names))
+    checkpoint.add_batch(entry, {"logOffset": entry})
+    if committed:
+        checkpoint.write(f"commits/{entry}", {})
 
 
-def left(notes: Notes) -> list[str]:
-    return sorted(file.name for file in notes.posts.iterdir())
+def remaining(checkpoint: Checkpoint) -> list[str]:
+    return sorted(file.name for file in checkpoint.posts.iterdir())
 
 
-def test_a_file_goes_when_both_are_done_with_it(tmp_path):
-    one, other = both(tmp_path)
-    files = TwiceTaken(one.checkpoint, other.checkpoint)
-    assert files.delete() == 0
-    took(one, 0, "a.jsonl", "b.jsonl")
-    took(one, 1, "c.jsonl")
-    assert files.delete() == 0
-    took(other, 0, "a.jsonl")
-    took(other, 1, "b.jsonl", done=False)
-    assert files.delete() == 1
-    assert left(one) == ["b.jsonl", "c.jsonl"]
-    other.note("commits/1", {})
-    assert files.delete() == 1
-    assert left(one) == ["c.jsonl"]
-    assert files.delete() == 0
+def test_a_file_is_deleted_when_both_queries_have_committed_it(tmp_path):
+    first, second = make_pair(tmp_path)
+    cleaner = SharedSourceCleaner(first.path, second.path)
+    assert cleaner.delete() == 0
+    log_batch(first, 0, "a.jsonl", "b.jsonl")
+    log_batch(first, 1, "c.jsonl")
+    assert cleaner.delete() == 0
+    log_batch(second, 0, "a.jsonl")
+    log_batch(second, 1, "b.jsonl", committed=False)
+    assert cleaner.delete() == 1
+    assert remaining(first) == ["b.jsonl", "c.jsonl"]
+    second.write("commits/1", {})
+    assert cleaner.delete() == 1
+    assert remaining(first) == ["c.jsonl"]
+    assert cleaner.delete() == 0
 
 
-def test_a_batch_takes_several_entries_and_compact_logs_tell_them_too(tmp_path):
-    one, other = both(tmp_path)
-    files = TwiceTaken(one.checkpoint, other.checkpoint)
-    took(one, 0, "a.jsonl")
-    took(other, 0, "a.jsonl")
-    assert files.delete() == 1
-    for notes in (one, other):
-        (notes.checkpoint / "sources" / "0" / "0").unlink()
-        notes.note("sources/0/2.compact", *notes.entry(0, "a.jsonl"), *notes.entry(1, "b.jsonl"))
-        notes.batch(1, {"logOffset": 2})
-        notes.note("commits/1", {})
-    assert files.delete() == 1
-    assert left(one) == ["a.jsonl"], "what came anew by an old name is not read again, nor deleted"
+def test_a_batch_may_have_several_entries_of_a_compact_log(tmp_path):
+    first, second = make_pair(tmp_path)
+    cleaner = SharedSourceCleaner(first.path, second.path)
+    log_batch(first, 0, "a.jsonl")
+    log_batch(second, 0, "a.jsonl")
+    assert cleaner.delete() == 1
+    for checkpoint in (first, second):
+        (checkpoint.path / "sources" / "0" / "0").unlink()
+        entries = (*checkpoint.entry(0, "a.jsonl"), *checkpoint.entry(1, "b.jsonl"))
+        checkpoint.write("sources/0/2.compact", *entries)
+        checkpoint.add_batch(1, {"logOffset": 2})
+        checkpoint.write("commits/1", {})
+    assert cleaner.delete() == 1
+    assert remaining(first) == ["a.jsonl"], "a new file with an old name is neither read nor deleted"
 
 
-def test_what_is_left_goes_when_both_have_ended_and_posts_from_elsewhere_have_no_files(tmp_path):
-    one, other = both(tmp_path)
-    with deleting(nullcontext(), TwiceTaken(one.checkpoint, other.checkpoint), print):
-        took(one, 0, "a.jsonl")
-        took(other, 0, "a.jsonl")
-    assert left(one) == []
-    one.batch(1, {"posts": {"0": 17}})
-    one.note("commits/1", {})
-    assert TwiceTaken(one.checkpoint, other.checkpoint).delete() == 0
+def test_the_loop_deletes_at_its_end_and_kafka_has_no_files(tmp_path):
+    first, second = make_pair(tmp_path)
+    with cleanup_loop(SharedSourceCleaner(first.path, second.path)):
+        log_batch(first, 0, "a.jsonl")
+        log_batch(second, 0, "a.jsonl")
+    assert remaining(first) == []
+    first.add_batch(1, {"posts": {"0": 17}})
+    first.write("commits/1", {})
+    assert SharedSourceCleaner(first.path, second.path).delete() == 0

@@ -6,7 +6,7 @@ import pytest
 from tests.cli.runs import tidings
 from tests.stream.process import QUERIES, Feed, Run, run_once, stored, subscribe, wanted
 
-from tidings.stream.metrics.snapshot import load_figures
+from tidings.stream.metrics.snapshot import load_snapshot
 
 PLACES = ("near:51.5,-0.1,800", "storm within:-180,-90,180,90", "within:-20,30,40,60 (rain OR police)")
 LATER = "near:40,-100,3000"
@@ -27,7 +27,7 @@ def story(tmp_path_factory):
         for _ in range(8):
             feed.put()
             run.until(lambda: run.figures.posts >= len(feed.rows), "the file is taken")
-            if run.figures.adjustments:
+            if run.figures.rebalances:
                 break
         (later,), before = subscribe(state, LATER), len(feed.rows)
         feed.put()
@@ -50,12 +50,12 @@ def test_it_stores_what_the_scan_finds(story):
 
 def test_cells_changed_hands_and_the_status_tells_why(story):
     state, _, _, _, run = story
-    figures = load_figures(state)
-    assert (figures.plan, figures.partitioner) == ("partitioned", "hybrid")
-    assert figures.adjustments >= 1, run.out
-    assert figures.adjusted_bytes > 0
-    assert figures.adjusting_seconds > 0
-    assert "of its cells" in figures.last_adjustment["reason"]
+    figures = load_snapshot(state)
+    assert (figures.execution_mode, figures.partitioner) == ("partitioned", "hybrid")
+    assert figures.rebalances >= 1, run.out
+    assert figures.rebalanced_bytes > 0
+    assert figures.rebalance_seconds > 0
+    assert "; cells: " in figures.last_rebalance["reason"]
     said = " ".join(tidings("status", "--state", state).out.split())
     assert "places and words by hybrid" in said
-    assert "of its cells" in said
+    assert "; cells: " in said

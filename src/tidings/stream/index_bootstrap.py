@@ -8,6 +8,7 @@ from pathlib import Path
 from tidings.balance.spec import PlanSpec
 from tidings.balance.word_registry import DEFAULT_PARTITIONER
 from tidings.errors import IndexDamaged, InputError
+from tidings.index.gc import delete_outdated
 from tidings.index.manifest import list_versions, load_manifest
 from tidings.log import Event
 from tidings.spark.execution_mode import fits_in_memory, make_plan_record
@@ -26,6 +27,8 @@ def open_or_build_index(options: StreamOptions, store: Store) -> tuple[IndexUpda
     """
     folder, mode = options.work_dir / "index", options.execution_mode
     try:
+        if delete_outdated(folder):
+            LOG.info(Event("index has an older format, building it again", folder=folder))
         existing = _existing_matchers(folder)
         spec = PlanSpec.parse(options.partitioner, options.matchers, options.placement, existing or DEFAULT_MATCHERS)
         if mode == "replicated" or (mode == "auto" and existing is None):
@@ -37,8 +40,8 @@ def open_or_build_index(options: StreamOptions, store: Store) -> tuple[IndexUpda
         return IndexUpdater(store, folder, make_plan_record(spec), spec.plan), spec
     except IndexDamaged as error:
         raise InputError(
-            f"{error.path}: {error.reason.split(';')[0]}. Remove {folder} and run again: it is built again from the "
-            "subscriptions in the store."
+            f"{error.path}: {error.reason.partition('. ')[0]}. Remove {folder} and run again: it is built again from "
+            "the subscriptions in the store."
         ) from error
 
 
@@ -47,7 +50,7 @@ def _warn_ignored_options(options: StreamOptions) -> None:
     is_set = {
         "--matchers": options.matchers is not None,
         "--partitioner": options.partitioner != DEFAULT_PARTITIONER,
-        "--relearn": options.refresh_policy.interval_s is not None,
+        "--refresh-plan-every": options.refresh_policy.interval_s is not None,
     }
     if names := " ".join(name for name, value in is_set.items() if value):
         LOG.warning(Event("options have no effect", options=names, reason="the index is replicated"))

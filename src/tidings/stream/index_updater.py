@@ -26,7 +26,6 @@ from tidings.index.builder import (
 )
 from tidings.index.gc import delete_orphans, delete_versions
 from tidings.index.manifest import PlanRecord, list_versions
-from tidings.index.merge_policy import merge_small_segments
 from tidings.index.plan_files import load_plan
 from tidings.index.reader import Index
 from tidings.plan.space import SpatialPlan
@@ -156,7 +155,7 @@ class IndexUpdater:
             return
         added = _to_table(changes.added) if changes.added else None
         removed = pa.array(changes.removed, pa.int64())
-        self.index = merge_small_segments(apply_changes(self.index, added, removed, changes.position)[0])
+        self.index, _ = apply_changes(self.index, added, removed, changes.position)
 
     def _merge_if_worth_it(self) -> None:
         """Start a merge, but not while two plans are in use: the rebalancer decides when the old one ends."""

@@ -1,4 +1,4 @@
-"""What is served for Prometheus, asked for over HTTP and read by Prometheus's own parser."""
+"""The metrics as Prometheus reads them over HTTP, with its own parser."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tidings.errors import InputError
 from tidings.matching.load import MatcherLoad
-from tidings.stream.metrics.correlations import CorrelationFigures
-from tidings.stream.metrics.prometheus import serve
-from tidings.stream.metrics.snapshot import StreamFigures
+from tidings.stream.metrics.correlations import CorrelationMetrics
+from tidings.stream.metrics.prometheus import serve_metrics
+from tidings.stream.metrics.snapshot import StreamSnapshot
 
-FIGURES = StreamFigures(
+SNAPSHOT = StreamSnapshot(
     pid=1,
     host="here",
     stream='a "stream"\n',
@@ -30,15 +30,15 @@ FIGURES = StreamFigures(
     matches=40,
     rejected=2,
     batch_seconds=0.25,
-    waiting_files=4,
+    pending_files=4,
     durations_ms={"triggerExecution": 250, "addBatch": 200},
     index_version=7,
     plan_value=3.5,
     shed="subscription",
     shed_level=2,
-    unread_posts=500,
-    withheld=70,
-    withheld_owners={"ann": 9, "": 1},
+    backlog_posts=500,
+    shed_posts=70,
+    shed_by_owner={"ann": 9, "": 1},
     matchers=(MatcherLoad(0, 600, 10, 1.5, 70), MatcherLoad(3, 400, 30, 2.5)),
     batch_matchers=(MatcherLoad(0, 6, 1, 0.1), MatcherLoad(3, 4, 3, 0.3)),
     disk_bytes={"index": 12_345, "store": 99},
@@ -46,8 +46,8 @@ FIGURES = StreamFigures(
 
 
 @contextmanager
-def serving(figures, port=0, tags=lambda: None):
-    server = serve(port, figures, tags)
+def metrics_server(snapshot, port=0, correlations=lambda: None):
+    server = serve_metrics(port, snapshot, correlations)
     try:
         yield server
     finally:
@@ -55,7 +55,7 @@ def serving(figures, port=0, tags=lambda: None):
 
 
 def samples(port):
-    """Name and labels → value, of all that is served."""
+    """Return all samples: name and labels → value."""
     with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
         families = list(text_string_to_metric_families(answer.read().decode()))
     assert all(family.documentation for family in families)
@@ -66,9 +66,9 @@ def samples(port):
     }
 
 
-def test_all_figures_are_served_under_their_names():
-    with serving(lambda: FIGURES) as server:
-        told = samples(server.port)
+def test_all_metrics_are_served_by_name():
+    with metrics_server(lambda: SNAPSHOT) as server:
+        served = samples(server.port)
     expected = {
         ("tidings_up",): 1,
         ("tidings_posts_total",): 1_000,
@@ -77,75 +77,81 @@ def test_all_figures_are_served_under_their_names():
         ("tidings_batches_total",): 3,
         ("tidings_batch_seconds",): 0.25,
         ("tidings_batch_part_seconds", "part=addBatch"): 0.2,
-        ("tidings_waiting_files",): 4,
+        ("tidings_pending_files",): 4,
         ("tidings_plan_value",): 3.5,
         ("tidings_shed_level",): 2,
-        ("tidings_unread_posts",): 500,
-        ("tidings_withheld_total",): 70,
-        ("tidings_matcher_withheld_posts_total", "matcher=0"): 70,
-        ("tidings_owner_withheld_total", "owner=ann"): 9,
-        ("tidings_owner_withheld_total", "owner="): 1,
+        ("tidings_backlog_posts",): 500,
+        ("tidings_shed_posts_total",): 70,
+        ("tidings_matcher_shed_posts_total", "matcher=0"): 70,
+        ("tidings_owner_shed_matches_total", "owner=ann"): 9,
+        ("tidings_owner_shed_matches_total", "owner="): 1,
         ("tidings_index_version",): 7,
         ("tidings_started_timestamp_seconds",): 100,
         ("tidings_matcher_posts_total", "matcher=3"): 400,
         ("tidings_matcher_matches_total", "matcher=0"): 10,
         ("tidings_matcher_seconds_total", "matcher=3"): 2.5,
-        ("tidings_disk_bytes", "what=index"): 12_345,
+        ("tidings_disk_bytes", "part=index"): 12_345,
     }
-    assert {name: told[name] for name in expected} == expected
-    assert told["tidings_matcher_imbalance_ratio",] == pytest.approx(1.5)
-    assert told["tidings_bookkeeping_ratio",] == pytest.approx(0.2)
-    assert ("tidings_stream_info", "host=here", "plan=replicated", "source=posts/", 'stream=a "stream"\n') in told
+    assert {name: served[name] for name in expected} == expected
+    assert served["tidings_matcher_imbalance_ratio",] == pytest.approx(1.5)
+    assert served["tidings_bookkeeping_ratio",] == pytest.approx(0.2)
+    assert (
+        "tidings_stream_info",
+        "execution_mode=replicated",
+        "host=here",
+        "source=posts/",
+        'stream=a "stream"\n',
+    ) in served
 
 
-def test_what_the_source_cannot_tell_is_left_out():
-    with serving(lambda: FIGURES) as server:
-        assert ("tidings_waiting_posts",) not in samples(server.port)
+def test_unknown_values_are_left_out():
+    with metrics_server(lambda: SNAPSHOT) as server:
+        assert ("tidings_pending_posts",) not in samples(server.port)
 
 
-def test_each_request_gets_the_newest_figures():
-    newest = [None]
-    with serving(lambda: newest[0]) as server:
+def test_each_request_gets_the_latest_snapshot():
+    latest = [None]
+    with metrics_server(lambda: latest[0]) as server:
         assert samples(server.port) == {("tidings_up",): 0}
-        newest[0] = FIGURES
+        latest[0] = SNAPSHOT
         assert samples(server.port)["tidings_posts_total",] == 1_000
-        newest[0] = replace(FIGURES, posts=2_000, state="stopped")
-        told = samples(server.port)
-        assert (told["tidings_posts_total",], told["tidings_up",]) == (2_000, 0)
+        latest[0] = replace(SNAPSHOT, posts=2_000, state="stopped")
+        served = samples(server.port)
+        assert (served["tidings_posts_total",], served["tidings_up",]) == (2_000, 0)
 
 
-def test_two_streams_of_one_process_do_not_meet():
+def test_two_servers_in_one_process_are_independent():
     before = list(prometheus_client.REGISTRY._names_to_collectors)
-    with serving(lambda: FIGURES) as one, serving(lambda: replace(FIGURES, posts=5)) as two:
+    with metrics_server(lambda: SNAPSHOT) as one, metrics_server(lambda: replace(SNAPSHOT, posts=5)) as two:
         assert one.port != two.port
         assert samples(one.port)["tidings_posts_total",] == 1_000
         assert samples(two.port)["tidings_posts_total",] == 5
     assert list(prometheus_client.REGISTRY._names_to_collectors) == before
 
 
-def test_a_port_in_use_is_told_in_one_sentence():
+def test_a_port_in_use_is_reported():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(InputError, match=f"^Port {port} is in use already; choose another for the metrics, or 0"):
-            serve(port, lambda: None)
+        with pytest.raises(InputError, match=f"^--metrics-port {port}: already in use. Choose another port, or 0"):
+            serve_metrics(port, lambda: None)
 
 
-def test_a_port_that_is_none_is_told_in_one_sentence():
-    with pytest.raises(InputError, match=r"choose one from 1 to 65535"):
-        serve(70_000, lambda: None)
+def test_a_port_out_of_range_is_reported():
+    with pytest.raises(InputError, match=r"^--metrics-port 70000: out of range\. Choose 1 to 65535"):
+        serve_metrics(70_000, lambda: None)
 
 
-def test_a_closed_server_gives_its_port_back():
-    with serving(lambda: FIGURES) as server:
+def test_a_closed_server_releases_its_port():
+    with metrics_server(lambda: SNAPSHOT) as server:
         samples(server.port)
     with pytest.raises(URLError):
         urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=5)
-    with serving(lambda: FIGURES, server.port) as again:
-        assert again.port == server.port
+    with metrics_server(lambda: SNAPSHOT, server.port) as reopened:
+        assert reopened.port == server.port
 
 
-def test_the_figures_of_correlating_are_served_where_there_are_any():
-    tags = CorrelationFigures(
+def test_metrics_of_correlations_are_served_if_there_are_any():
+    correlations = CorrelationMetrics(
         3_600_000_000,
         60_000_000,
         "ds+scl",
@@ -162,8 +168,8 @@ def test_the_figures_of_correlating_are_served_where_there_are_any():
         window_end_us=5_000_000,
         coefficients=90,
     )
-    with serving(lambda: FIGURES, tags=lambda: tags) as server:
-        told = samples(server.port)
+    with metrics_server(lambda: SNAPSHOT, correlations=lambda: correlations) as server:
+        served = samples(server.port)
     expected = {
         ("tidings_correlations_up",): 1,
         ("tidings_correlations_tagged_posts_total",): 70,
@@ -179,9 +185,9 @@ def test_the_figures_of_correlating_are_served_where_there_are_any():
         ("tidings_correlations_gini",): 0.1,
         ("tidings_correlations_max_load_ratio",): 0.25,
         ("tidings_correlations_window_end_timestamp_seconds",): 5,
-        ("tidings_correlations_info", "algorithm=ds+scl", "most_partitions=8"): 1,
+        ("tidings_correlations_info", "algorithm=ds+scl", "max_partitions=8"): 1,
     }
-    assert expected.items() <= told.items()
-    assert ("tidings_correlations_newest_post_timestamp_seconds",) not in told
-    with serving(lambda: FIGURES) as server:
+    assert expected.items() <= served.items()
+    assert ("tidings_correlations_newest_post_timestamp_seconds",) not in served
+    with metrics_server(lambda: SNAPSHOT) as server:
         assert not any(name.startswith("tidings_correlations") for name, *_ in samples(server.port))
