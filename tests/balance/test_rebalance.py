@@ -10,16 +10,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidings.balance.rebalance import cell_selection
-from tidings.balance.rebalance.cell_selection import SELECTORS, dp, gr, gr_plus, ra, selector, si
+from tidings.balance.rebalance.cell_selection import (
+    SELECTORS,
+    get_selector,
+    select_backtracking,
+    select_exact,
+    select_greedy,
+    select_largest,
+    select_random,
+)
 from tidings.balance.rebalance.global_policy import (
-    Finish,
-    Look,
-    OverallSettings,
-    OverallState,
-    TakeOver,
-    after_look,
-    changed,
-    finished,
+    AdoptPlan,
+    EvaluatePlan,
+    FinishMigration,
+    GlobalSettings,
+    GlobalState,
+    after_evaluation,
+    count_changes,
+    finish_migration,
     next_step,
 )
 from tidings.balance.rebalance.local_policy import CellLoad, Join, LocalSettings, Move, SplitByText, TextHalf, decide
@@ -28,7 +36,7 @@ from tidings.plan.load_model import LoadModel
 
 cells = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 20)), min_size=1, max_size=9)
 MODEL = LoadModel(check_ns=1, post_ns=10, insert_ns=0, delete_ns=0)
-SETTINGS = LocalSettings(sigma=1.2, cells=2, model=MODEL)
+SETTINGS = LocalSettings(sigma=1.2, top_cells=2, model=MODEL)
 
 
 def arrays(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
@@ -39,9 +47,9 @@ def test_the_greedy_choice_on_an_example_worked_out_by_hand():
     # Size for load: a 0.1, b 0.2, c 0.5, d 0.57, e 2. Wanted 100. a (40) is taken; b (50) is taken, 90. c (20) would
     # reach it: 4 + 10 + 10 = 24. d (7) is taken, 97. e (5) would reach it: 4 + 10 + 4 + 10 = 28. So a, b, c.
     loads, sizes = arrays([(40, 4), (50, 10), (20, 10), (7, 4), (5, 10)])
-    assert gr(loads, sizes, 100.0).tolist() == [0, 1, 2]
-    assert dp(loads, sizes, 100.0).tolist() == [0, 1, 2]
-    assert si(loads, sizes, 100.0).tolist() == [0, 1, 2, 4]  # the largest first: b, c, e, then a
+    assert select_greedy(loads, sizes, 100.0).tolist() == [0, 1, 2]
+    assert select_exact(loads, sizes, 100.0).tolist() == [0, 1, 2]
+    assert select_largest(loads, sizes, 100.0).tolist() == [0, 1, 2, 4]  # the largest first: b, c, e, then a
 
 
 def slow_gr(loads: np.ndarray, sizes: np.ndarray, wanted: float) -> list[int]:
@@ -61,7 +69,7 @@ def slow_gr(loads: np.ndarray, sizes: np.ndarray, wanted: float) -> list[int]:
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), max_size=30), st.integers(1, 400))
 def test_the_greedy_choice_is_the_one_the_paper_tells(pairs, wanted):
     loads, sizes = arrays(pairs)
-    assert gr(loads, sizes, float(wanted)).tolist() == slow_gr(loads, sizes, float(wanted))
+    assert select_greedy(loads, sizes, float(wanted)).tolist() == slow_gr(loads, sizes, float(wanted))
 
 
 tails = st.integers(0, 10_000).map(lambda seed: np.random.default_rng(seed))
@@ -73,7 +81,9 @@ def test_a_greedy_choice_that_may_go_back_costs_hardly_more_than_the_exact_one(r
     loads, sizes = rng.pareto(tail, count) * 100, (rng.pareto(tail, count) * 20 + 1).astype(np.int64)
     sizes = np.minimum(sizes, 5_000)
     wanted = share * float(loads.sum())
-    greedy, going_back, exact = (int(sizes[choose(loads, sizes, wanted)].sum()) for choose in (gr, gr_plus, dp))
+    greedy, going_back, exact = (
+        int(sizes[choose(loads, sizes, wanted)].sum()) for choose in (select_greedy, select_backtracking, select_exact)
+    )
     assert exact <= going_back <= greedy
     assert going_back <= 1.05 * exact
 
@@ -82,8 +92,8 @@ def test_where_the_greedy_choice_is_wrong_going_back_finds_the_right_one():
     # Size for load: a 0.1, b 0.5, c 0.6. Wanted 100. a (60) and b (30) are taken, 90; c (80) would reach it: 6 + 15 +
     # 48 = 69. Without b, a and c reach it too: 54.
     loads, sizes = arrays([(60, 6), (30, 15), (80, 48)])
-    assert gr(loads, sizes, 100.0).tolist() == [0, 1, 2]
-    assert gr_plus(loads, sizes, 100.0).tolist() == dp(loads, sizes, 100.0).tolist() == [0, 2]
+    assert select_greedy(loads, sizes, 100.0).tolist() == [0, 1, 2]
+    assert select_backtracking(loads, sizes, 100.0).tolist() == select_exact(loads, sizes, 100.0).tolist() == [0, 2]
 
 
 @settings(max_examples=150, deadline=None)
@@ -101,22 +111,22 @@ def test_the_exact_choice_is_what_trying_all_finds_and_all_choices_carry_enough(
             assert loads[chosen].sum() >= wanted, name
             assert sizes[chosen].sum() >= best, name
     if best is not None:
-        assert sizes[dp(loads, sizes, float(wanted))].sum() == best
-        assert sizes[gr_plus(loads, sizes, float(wanted))].sum() == best  # so few cells are all tried
+        assert sizes[select_exact(loads, sizes, float(wanted))].sum() == best
+        assert sizes[select_backtracking(loads, sizes, float(wanted))].sum() == best  # so few cells are all tried
 
 
 def test_a_random_choice_repeats_with_its_seed():
     loads, sizes = arrays([(n + 1, n + 1) for n in range(30)])
-    assert ra(loads, sizes, 100.0, 5).tolist() == ra(loads, sizes, 100.0, 5).tolist()
-    assert ra(loads, sizes, 100.0, 5).tolist() != ra(loads, sizes, 100.0, 6).tolist()
+    assert select_random(loads, sizes, 100.0, 5).tolist() == select_random(loads, sizes, 100.0, 5).tolist()
+    assert select_random(loads, sizes, 100.0, 5).tolist() != select_random(loads, sizes, 100.0, 6).tolist()
 
 
 def test_what_the_exact_choice_cannot_hold_is_refused(monkeypatch):
-    monkeypatch.setattr(cell_selection, "MAX_TABLE", 100)
-    with pytest.raises(InputError, match="choose `gr\\+`"):
-        dp(*arrays([(10, 90), (20, 80)]), 25.0)
+    monkeypatch.setattr(cell_selection, "MAX_TABLE_BITS", 100)
+    with pytest.raises(InputError, match="Use gr\\+"):
+        select_exact(*arrays([(10, 90), (20, 80)]), 25.0)
     with pytest.raises(InputError, match=r"gr, gr\+, dp, si, ra"):
-        selector("astrology")
+        get_selector("astrology")
 
 
 def test_balanced_workers_are_left_alone():
@@ -166,18 +176,18 @@ def test_what_two_workers_have_of_an_area_is_joined_where_that_lowers_the_load()
 
 
 def test_a_new_plan_is_looked_for_in_time_takes_over_if_it_pays_and_ends_when_few_are_left():
-    rules = OverallSettings(every_seconds=100, least_gain=0.1, few=0.2)
-    state = OverallState(looked_at=0)
+    rules = GlobalSettings(interval_s=100, min_gain=0.1, max_old_share=0.2)
+    state = GlobalState(evaluated_at=0)
     assert next_step(state, 99, rules) is None
-    assert next_step(state, 100, rules) == Look()
-    state, step = after_look(state, 100, load=50, new_load=46, subscriptions=1000, settings=rules)
+    assert next_step(state, 100, rules) == EvaluatePlan()
+    state, step = after_evaluation(state, 100, load=50, new_load=46, subscriptions=1000, settings=rules)
     assert step is None
     assert next_step(state, 199, rules) is None
-    state, step = after_look(state, 200, load=50, new_load=45, subscriptions=1000, settings=rules)
-    assert step == TakeOver()
+    state, step = after_evaluation(state, 200, load=50, new_load=45, subscriptions=1000, settings=rules)
+    assert step == AdoptPlan()
     assert next_step(state, 1000, rules) is None  # 1,000 old, none new
-    state = changed(state, added=900, old_removed=700, new_removed=100)  # 300 old, 800 new
+    state = count_changes(state, added=900, old_removed=700, new_removed=100)  # 300 old, 800 new
     assert next_step(state, 1000, rules) is None
-    state = changed(state, added=100, old_removed=100, new_removed=0)  # 200 old, 900 new
-    assert next_step(state, 1000, rules) == Finish(200)
-    assert next_step(finished(state), 1000, rules) == Look()
+    state = count_changes(state, added=100, old_removed=100, new_removed=0)  # 200 old, 900 new
+    assert next_step(state, 1000, rules) == FinishMigration(200)
+    assert next_step(finish_migration(state), 1000, rules) == EvaluatePlan()

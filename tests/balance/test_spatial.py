@@ -10,22 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidings.balance import kdt_hybrid, spatial_registry
-from tidings.balance.cost_model import cell_products, loads_of, sent_and_held
+from tidings.balance.cost_model import compute_cell_products, compute_loads, count_posts_and_conjunctions
 from tidings.balance.kdt_hybrid import HybridSettings, compute_number_partitions, find_subspaces, partition_hybrid
-from tidings.balance.kdt_tree import Ground, Node
-from tidings.balance.leaf_assignment import merge_nodes, ratio
-from tidings.balance.spatial_registry import fit_space
-from tidings.balance.term_assignment import by_frequency
-from tidings.balance.work_model import Sample, WorkModel
+from tidings.balance.kdt_tree import GridWorkload, KdtNode
+from tidings.balance.leaf_assignment import load_ratio, merge_nodes
+from tidings.balance.spatial_registry import fit_spatial_plan
+from tidings.balance.term_assignment import split_by_frequency
+from tidings.balance.work_model import WorkModel, WorkSample
 from tidings.balance.workload import Workload
-from tidings.plan.grid_lines import Lines
-from tidings.plan.grid_overlap import covered, named, rectangles
+from tidings.plan.grid_lines import GridLines
+from tidings.plan.grid_overlap import cell_ranges, count_covering, touched_names
 from tidings.plan.load_model import LoadModel
-from tidings.plan.space import Area, SpacePlan
-from tidings.text.analyzer import Received
+from tidings.plan.space import Area, SpatialPlan
+from tidings.text.analyzer import AnalyzedBatch
 
 MODEL = LoadModel(check_ns=1, post_ns=10, insert_ns=2, delete_ns=1, turnover=1)
-SETTINGS = HybridSettings(sigma=1.5, delta=0.9, epsilon=0.01, theta=4, text=by_frequency)
+SETTINGS = HybridSettings(sigma=1.5, delta=0.9, epsilon=0.01, theta=4, text=split_by_frequency)
 
 
 def _upright(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
@@ -33,23 +33,25 @@ def _upright(box: tuple[float, float, float, float]) -> tuple[float, float, floa
     return min(one, third), min(other, fourth), max(one, third), max(other, fourth)
 
 
-def ground(posts: list[tuple[list[int], float, float]], queries: list[tuple[list[int], tuple[float, ...]]]) -> Ground:
+def ground(
+    posts: list[tuple[list[int], float, float]], queries: list[tuple[list[int], tuple[float, ...]]]
+) -> GridWorkload:
     """Posts say words at (lon, lat); queries ask for words (the first: the anchor) in a box. A line at every degree."""
     sizes, asked = [len(words) for words, _, _ in posts], [len(words) for words, _ in queries]
     ends = np.cumsum([0, *sizes]).astype(np.uint32)
     work = Workload(
         terms=[b"w%d" % number for number in range(1, 9)],
-        received=Received(
+        analyzed=AnalyzedBatch(
             np.array([w for words, _, _ in posts for w in words], np.uint32), np.column_stack([ends[:-1], ends[1:]])
         ),
         positions=np.array([[lon, lat] for _, lon, lat in posts], np.float64).reshape(-1, 2),
         anchors=np.array([words[0] for words, _ in queries], np.uint32),
         boxes=np.array([box for _, box in queries], np.float64).reshape(-1, 4),
-        asked=np.array([w for words, _ in queries for w in words], np.uint32),
-        asked_starts=np.cumsum([0, *asked]).astype(np.uint64),
+        conjunction_terms=np.array([w for words, _ in queries for w in words], np.uint32),
+        conjunction_starts=np.cumsum([0, *asked]).astype(np.uint64),
     )
-    lines = Lines(np.arange(1.0, 8.0), np.arange(1.0, 8.0))
-    return Ground.of(work, lines, MODEL)
+    lines = GridLines(np.arange(1.0, 8.0), np.arange(1.0, 8.0))
+    return GridWorkload.build(work, lines, MODEL)
 
 
 # Two towns. In the west posts say 1 and 2, and that is asked for in small boxes. In the east they say 3, and what is
@@ -63,8 +65,8 @@ TOWNS = ground(WEST + EAST, ASKED_WEST + ASKED_EAST)
 
 def test_the_load_is_that_of_definition_1():
     assert MODEL.load(7, 5) == 1 * 7 * 5 + 10 * 7 + 2 * 5 + 1 * 5
-    paced = LoadModel.paced(1000, 500)
-    assert 500 * paced.turnover * 2 * 5 == 1000  # five posts for each insertion or deletion
+    with_update_rate = LoadModel.with_update_rate(1000, 500)
+    assert 500 * with_update_rate.turnover * 2 * 5 == 1000  # five posts for each insertion or deletion
 
 
 def test_the_similarity_is_the_cosine_of_word_counts():
@@ -74,16 +76,16 @@ def test_the_similarity_is_the_cosine_of_word_counts():
 
 
 def test_only_posts_that_say_an_anchor_are_sent():
-    assert TOWNS.root().sent().tolist() == [0, 1, 2, 3, 5, 7]
+    assert TOWNS.root().routed_posts().tolist() == [0, 1, 2, 3, 5, 7]
     assert TOWNS.root().load() == MODEL.load(6, 5)
 
 
 def test_halves_are_cut_at_the_median_and_queries_across_the_cut_are_in_both():
-    west, east = TOWNS.root().halves(0)
+    west, east = TOWNS.root().cut(0)
     assert (sorted(west.posts.tolist()), sorted(east.posts.tolist())) == ([0, 1, 2, 3], [4, 5, 6, 7])
-    assert (west.queries.tolist(), east.queries.tolist()) == ([0, 1, 2], [3, 4])
-    low, high = TOWNS.root().halves(1)
-    assert set(low.queries.tolist()) & set(high.queries.tolist()) == {3, 4}
+    assert (west.conjunctions.tolist(), east.conjunctions.tolist()) == ([0, 1, 2], [3, 4])
+    low, high = TOWNS.root().cut(1)
+    assert set(low.conjunctions.tolist()) & set(high.conjunctions.tolist()) == {3, 4}
 
 
 def test_phase_one_finds_the_town_where_words_are_to_be_shared_out():
@@ -131,18 +133,18 @@ def test_the_dynamic_programme_finds_what_trying_all_finds(monkeypatch):
 
 def test_nodes_are_merged_from_the_heaviest_on_where_they_raise_the_load_least():
     root = TOWNS.root()
-    west, east = root.halves(0)
-    parts = [*west.by_space(2), *east.by_text(2, by_frequency)]
+    west, east = root.cut(0)
+    parts = [*west.split_by_space(2), *east.split_by_text(2, split_by_frequency)]
     chosen, loads = merge_nodes(parts, 2)
     # The west's columns have two posts each and one and two queries; each word of the east is asked for and said once.
     own = [node.load() for node in parts]
     assert sorted(own) == sorted([MODEL.load(2, 1), MODEL.load(2, 2), MODEL.load(1, 1), MODEL.load(1, 1)])
     for worker in (0, 1):
         mine = [node for node, to in zip(parts, chosen, strict=True) if to == worker]
-        posts = set().union(*(node.sent().tolist() for node in mine))
-        queries = set().union(*(node.queries.tolist() for node in mine))
+        posts = set().union(*(node.routed_posts().tolist() for node in mine))
+        queries = set().union(*(node.conjunctions.tolist() for node in mine))
         assert loads[worker] == MODEL.load(len(posts), len(queries))
-    assert ratio(loads) < 1.5
+    assert load_ratio(loads) < 1.5
 
 
 def test_the_tree_covers_all_of_space_and_all_words_once():
@@ -156,14 +158,14 @@ def test_the_tree_covers_all_of_space_and_all_words_once():
     for node, _ in leaves:
         together = [one for one, _ in leaves if one.cells == node.cells]
         if len(together) > 1:
-            words = np.concatenate([one.words for one in together])
+            words = np.concatenate([one.terms for one in together])
             assert len(words) == len(set(words.tolist()))
 
 
 @pytest.mark.parametrize("posts", [[], WEST[:1]])
 def test_next_to_nothing_can_be_shared_out_too(posts):
     empty = ground(posts, [])
-    assert all(isinstance(node, Node) for node, _ in partition_hybrid(empty.root(), 3, SETTINGS))
+    assert all(isinstance(node, KdtNode) for node, _ in partition_hybrid(empty.root(), 3, SETTINGS))
 
 
 def test_positions_that_are_not_there_count_for_nothing():
@@ -178,9 +180,9 @@ boxes_ = st.lists(st.tuples(*[st.floats(-12, 12, allow_nan=False)] * 4).map(_upr
 @given(boxes=boxes_, seed=st.integers(0, 9))
 def test_touched_cells_are_those_that_looking_at_every_cell_finds(boxes, seed):
     rng = np.random.default_rng(seed)
-    lines = Lines(np.unique(rng.integers(-9, 9, 5)).astype(float), np.unique(rng.integers(-9, 9, 4)).astype(float))
+    lines = GridLines(np.unique(rng.integers(-9, 9, 5)).astype(float), np.unique(rng.integers(-9, 9, 4)).astype(float))
     name_of = rng.integers(0, 4, lines.columns * lines.rows).astype(np.uint32)
-    found = rectangles(lines, np.array(boxes, np.float64).reshape(-1, 4))
+    found = cell_ranges(lines, np.array(boxes, np.float64).reshape(-1, 4))
     cells = [
         {(r, c) for r in range(low, high + 1) for c in range(left, right + 1)}
         for left, low, right, high in found.tolist()
@@ -188,11 +190,11 @@ def test_touched_cells_are_those_that_looking_at_every_cell_finds(boxes, seed):
     for (west, south, east, north), own in zip(boxes, cells, strict=True):
         for lon, lat in itertools.product((west, east, (west + east) / 2), (south, north, (south + north) / 2)):
             assert (int(lines.row(np.array([lat]))[0]), int(lines.column(np.array([lon]))[0])) in own
-    counted = covered(found, lines.columns, lines.rows).reshape(lines.rows, lines.columns)
+    counted = count_covering(found, lines.columns, lines.rows).reshape(lines.rows, lines.columns)
     for row, column in itertools.product(range(lines.rows), range(lines.columns)):
         assert counted[row, column] == sum((row, column) in own for own in cells)
     which = np.arange(len(boxes)) // 2  # two boxes of one conjunction
-    name, owner = named(found, lines.columns, name_of, which)
+    name, owner = touched_names(found, lines.columns, name_of, which)
     told = list(zip(owner.tolist(), name.tolist(), strict=True))
     wanted = {(n // 2, int(name_of[r * lines.columns + c])) for n, own in enumerate(cells) for r, c in own}
     assert told == sorted(wanted)
@@ -203,22 +205,22 @@ def test_what_a_plan_sends_and_holds_is_what_its_definition_says(shared):
     posts = [([1, 2], 0.5, 0.5), ([3], 0.5, 0.5), ([1], 5.5, 0.5), ([2, 3], 5.5, 0.5), ([], 0.5, 0.5)]
     queries = [([1], (0.1, 0.1, 0.9, 0.9)), ([2, 1], (0.1, 0.1, 5.9, 0.9)), ([3], (5.1, 0.1, 5.9, 0.9))]
     work = ground(posts, queries).workload
-    lines = Lines(np.array([3.0]), np.zeros(0))
+    lines = GridLines(np.array([3.0]), np.zeros(0))
     west = Area((0, 1), {b"w1": 1, b"w2": 0}) if shared else Area((0,))
-    plan = SpacePlan("by hand", 2, 5, lines, np.array([0, 1], np.uint32), (west, Area((1,)), Area((0, 1))), MODEL)
-    sent, held = sent_and_held(plan, work)
+    plan = SpatialPlan("by hand", 2, 5, lines, np.array([0, 1], np.uint32), (west, Area((1,)), Area((0, 1))), MODEL)
+    sent, held = count_posts_and_conjunctions(plan, work)
     # West of 3: the first post says w1 and w2, the second w3, which leads to nothing there. East: w1 leads to nothing,
     # w2 and w3 do. With its words shared out, the first post goes to both workers.
     assert sent.tolist() == ([1, 2] if shared else [1, 1])
     # The first conjunction lies in the west, the second on both sides, the third in the east.
     assert held.tolist() == ([1, 3] if shared else [2, 2])
-    assert loads_of(plan, work).tolist() == [MODEL.load(o, q) for o, q in zip(sent, held, strict=True)]
-    assert cell_products(plan, work).tolist() == [3 * 2, 2 * 2]
+    assert compute_loads(plan, work).tolist() == [MODEL.load(o, q) for o, q in zip(sent, held, strict=True)]
+    assert compute_cell_products(plan, work).tolist() == [3 * 2, 2 * 2]
 
 
-def slow_work(plan: SpacePlan, work: Workload) -> list[list[float]]:
+def slow_work(plan: SpatialPlan, work: Workload) -> list[list[float]]:
     """Posts sent, words looked up, conjunctions found and held, by looking at every post, word and conjunction."""
-    row_of, workers = plan.workers_of(work.terms)
+    row_of, workers = plan.matchers_of(work.terms)
 
     def area_at(lon: float, lat: float) -> int:
         row, column = int(plan.lines.row(np.array([lat]))[0]), int(plan.lines.column(np.array([lon]))[0])
@@ -226,9 +228,9 @@ def slow_work(plan: SpacePlan, work: Workload) -> list[list[float]]:
 
     area, which = plan.areas_of(work.boxes, np.arange(len(work.anchors)))
     lies = {(int(a), int(q)): int(workers[row_of[a], work.anchors[q]]) for a, q in zip(area, which, strict=True)}
-    told = np.zeros((4, plan.workers))
-    for (lon, lat), (first, end) in zip(work.positions.tolist(), work.received.bounds.tolist(), strict=True):
-        words, here = {0, *work.received.terms[first:end].tolist()}, area_at(lon, lat)
+    told = np.zeros((4, plan.matchers))
+    for (lon, lat), (first, end) in zip(work.positions.tolist(), work.analyzed.bounds.tolist(), strict=True):
+        words, here = {0, *work.analyzed.terms[first:end].tolist()}, area_at(lon, lat)
         asked = {q: worker for (a, q), worker in lies.items() if a == here and int(work.anchors[q]) in words}
         for worker in set(asked.values()):
             held = {int(work.anchors[q]) for (_, q), other in lies.items() if other == worker}
@@ -252,14 +254,14 @@ def test_the_work_of_a_plan_is_what_counting_one_by_one_finds(seed, name):
     corners = np.sort(rng.uniform(0, 8, (rng.integers(1, 25), 2, 2)), axis=1)
     queries = [([int(rng.integers(0, 9))], (*low.tolist(), *high.tolist())) for low, high in corners]
     work = ground(posts, queries).workload
-    plan = fit_space(name, work, 3)
-    assert Sample.of(work).counted(plan).tolist() == slow_work(plan, work)
+    plan = fit_spatial_plan(name, work, 3)
+    assert WorkSample.build(work).count_operations(plan).tolist() == slow_work(plan, work)
 
 
 def test_the_work_is_told_in_time_by_hand():
     work = TOWNS.workload
-    plan = fit_space("kdtree", work, 2)
-    west, east = Sample.of(work).work(plan, WorkModel(post_ns=1000, word_ns=100, found_ns=10, update_ns=1))
+    plan = fit_spatial_plan("kdtree", work, 2)
+    west, east = WorkSample.build(work).estimate_ns(plan, WorkModel(post_ns=1000, term_ns=100, hit_ns=10, update_ns=1))
     # West: four posts say five anchors; only the first, third and fourth lie in a box of their word. East: two posts
     # say an anchor, and find it; it holds two boxes more, which reach across the line. Eight posts have 0.8 insertions,
     # so each of five conjunctions has 0.16.
@@ -269,8 +271,8 @@ def test_the_work_is_told_in_time_by_hand():
 
 def test_cuts_have_equal_weights_on_both_sides():
     weights = np.array([6.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.5, 0.5])
-    heavy = Ground.of(TOWNS.workload, TOWNS.lines, MODEL, weights).root()
-    assert [sorted(half.posts.tolist()) for half in heavy.halves(0)] == [[0, 1], [2, 3, 4, 5, 6, 7]]
+    heavy = GridWorkload.build(TOWNS.workload, TOWNS.lines, MODEL, weights).root()
+    assert [sorted(half.posts.tolist()) for half in heavy.cut(0)] == [[0, 1], [2, 3, 4, 5, 6, 7]]
 
 
 def test_hybrid_is_the_candidate_whose_busiest_worker_has_least_to_do_for_posts_held_out(monkeypatch):
@@ -291,8 +293,11 @@ def test_hybrid_is_the_candidate_whose_busiest_worker_has_least_to_do_for_posts_
         return made
 
     monkeypatch.setattr(spatial_registry, "CANDIDATES", [watched(make) for make in spatial_registry.CANDIDATES])
-    judged = Sample.of(work)
-    busiest = {name: max(judged.work(fit_space(name, work, 4), WorkModel())) for name in ("hybrid", "kdtree", "kdt")}
+    judged = WorkSample.build(work)
+    busiest = {
+        name: max(judged.estimate_ns(fit_spatial_plan(name, work, 4), WorkModel()))
+        for name in ("hybrid", "kdtree", "kdt")
+    }
     assert busiest["hybrid"] < 0.7 * busiest["kdtree"]
     assert busiest["hybrid"] <= busiest["kdt"]
     assert seen == [533] * len(spatial_registry.CANDIDATES) + [800]  # a third was held out; the best one is made of all

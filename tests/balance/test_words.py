@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from tests.data import real_tweets
 
 from tidings.balance.corpus import Corpus
-from tidings.balance.metis_cut import Network, corrected_load, gfc
+from tidings.balance.metis_cut import CooccurrenceGraph, correct_frequency, gfc
 from tidings.balance.salb import salb, salb_plus
-from tidings.balance.split_corpus import split
-from tidings.balance.word_plan_metrics import Metrics, measure
-from tidings.balance.word_registry import fit
-from tidings.plan.hot_splits import Versions, version_counts
-from tidings.text.reference_analyzer import clean
+from tidings.balance.split_corpus import split_hot_terms
+from tidings.balance.word_plan_metrics import WordPlanMetrics, measure_word_plan
+from tidings.balance.word_registry import fit_word_plan
+from tidings.plan.hot_splits import HotSplits, split_counts
+from tidings.text.reference_analyzer import analyze
 from tidings.text.vocabulary import Vocabulary
 
 words = st.sampled_from([f"w{number}" for number in range(9)])
@@ -28,12 +28,12 @@ matchers_of_nine = st.lists(st.integers(0, 3), min_size=9, max_size=9)
 
 
 def corpus_of(said: list[list[str]]) -> Corpus:
-    return Corpus.of_texts(pa.array([" ".join(post) for post in said], pa.string()))
+    return Corpus.from_texts(pa.array([" ".join(post) for post in said], pa.string()))
 
 
 def sets_of(corpus: Corpus) -> list[set[int]]:
-    starts = corpus.starts.astype(int)
-    return [set(corpus.words[a:b].tolist()) for a, b in itertools.pairwise(starts)]
+    starts = corpus.post_starts.astype(int)
+    return [set(corpus.post_terms[a:b].tolist()) for a, b in itertools.pairwise(starts)]
 
 
 def loads_by_definition(posts: list[set[int]], matcher_of: list[int], matchers: int) -> list[int]:
@@ -47,14 +47,14 @@ def test_a_corpus_is_the_posts_as_sets_of_words_the_most_frequent_first(said):
     corpus = corpus_of(said)
     assert [{corpus.terms[word].decode() for word in post} for post in sets_of(corpus)] == [set(post) for post in said]
     assert corpus.frequency.tolist() == sorted(Counter(w for post in said for w in set(post)).values(), reverse=True)
-    by_word = [corpus.posts[a:b].tolist() for a, b in itertools.pairwise(corpus.said.astype(int))]
+    by_word = [corpus.term_posts[a:b].tolist() for a, b in itertools.pairwise(corpus.term_starts.astype(int))]
     assert by_word == [[n for n, post in enumerate(said) if t.decode() in post] for t in corpus.terms]
 
 
 def test_a_corpus_holds_no_stop_words_and_with_subscribed_words_only_these():
     texts = pa.array(["The cat and the dog", "dogs https://t.co/x @me", None, ""])
-    assert set(Corpus.of_texts(texts).terms) == {b"cat", b"dog"}
-    restricted = Corpus.of_texts(texts, Vocabulary.build([b"dog", b"fish"]))
+    assert set(Corpus.from_texts(texts).terms) == {b"cat", b"dog"}
+    restricted = Corpus.from_texts(texts, Vocabulary.build([b"dog", b"fish"]))
     assert (restricted.terms, restricted.size, restricted.frequency.tolist()) == ((b"dog",), 4, [2])
 
 
@@ -70,14 +70,14 @@ def test_a_sample_is_drawn_without_repeating_and_alike_for_a_seed():
 @given(posts, matchers_of_nine)
 def test_loads_are_counted_as_defined(said, mapping):
     corpus = corpus_of(said)
-    metrics = measure(corpus, Versions.whole(np.array(mapping, np.uint16)[: len(corpus.terms)]), 4)
+    metrics = measure_word_plan(corpus, HotSplits.unsplit(np.array(mapping, np.uint16)[: len(corpus.terms)]), 4)
     assert list(metrics.loads) == loads_by_definition(sets_of(corpus), mapping, 4)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=9), st.integers(1, 99))
 def test_figures_follow_from_the_loads_as_defined(loads, count):
-    metrics = Metrics(count, tuple(loads))
+    metrics = WordPlanMetrics(count, tuple(loads))
     assert metrics.spread == pytest.approx(sum(loads) / count)
     if not any(loads):
         assert (metrics.imbalance, metrics.cov, metrics.gini, metrics.throughput) == (1, 0, 0, float("inf"))
@@ -149,12 +149,12 @@ def test_salb_on_an_example_computed_by_hand():
 
 @pytest.mark.parametrize("matchers", [8, 64])
 def test_on_real_tweets_salb_plus_beats_salb_and_hashing(matchers):
-    corpus = Corpus.of_texts(pa.array(real_tweets(20_000), pa.string()))
+    corpus = Corpus.from_texts(pa.array(real_tweets(20_000), pa.string()))
     known, unseen = corpus.select(np.arange(0, corpus.size, 2)), corpus.select(np.arange(1, corpus.size, 2))
     reached = {}
     for name in ("salb+", "salb", "hash"):
-        versions = fit(name, known, matchers).versions_of(unseen.terms)
-        reached[name] = measure(unseen, versions, matchers).throughput
+        versions = fit_word_plan(name, known, matchers).splits_of(unseen.terms)
+        reached[name] = measure_word_plan(unseen, versions, matchers).throughput
     assert reached["salb+"] > reached["salb"]
     assert reached["salb+"] > reached["hash"]
 
@@ -163,20 +163,20 @@ def test_on_real_tweets_salb_plus_beats_salb_and_hashing(matchers):
 @given(posts)
 def test_the_network_is_who_occurs_with_whom(said):
     corpus = corpus_of(said)
-    network = Network.of(corpus)
+    network = CooccurrenceGraph.from_corpus(corpus)
     pairs = Counter(pair for post in sets_of(corpus) for pair in itertools.permutations(post, 2))
     found = {}
     for word, (a, b) in enumerate(itertools.pairwise(network.starts.astype(int))):
-        for other, count in zip(network.neighbours[a:b].tolist(), network.together[a:b].tolist(), strict=True):
+        for other, count in zip(network.neighbours[a:b].tolist(), network.weights[a:b].tolist(), strict=True):
             found[word, other] = count
     assert found == dict(pairs)
     company = [sum(count for (word, _), count in pairs.items() if word == w) for w in range(len(corpus.terms))]
-    assert network.company().tolist() == company
+    assert network.sum_neighbour_weights().tolist() == company
 
 
 def test_words_that_always_occur_together_weigh_as_one_of_them():
-    assert corrected_load(np.array([6, 6, 6]), np.array([12.0, 12.0, 12.0])).tolist() == [2000, 2000, 2000]
-    assert corrected_load(np.array([5]), np.array([0.0])).tolist() == [5000]
+    assert correct_frequency(np.array([6, 6, 6]), np.array([12.0, 12.0, 12.0])).tolist() == [2000, 2000, 2000]
+    assert correct_frequency(np.array([5]), np.array([0.0])).tolist() == [5000]
 
 
 def test_cutting_the_network_keeps_two_circles_of_words_apart():
@@ -191,7 +191,7 @@ def test_cutting_the_network_keeps_two_circles_of_words_apart():
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=20), st.integers(1, 64))
 def test_no_version_of_a_word_has_more_than_half_of_what_a_matcher_should_handle(frequency, matchers):
-    counts = version_counts(np.array(frequency), matchers)
+    counts = split_counts(np.array(frequency), matchers)
     cap = sum(frequency) / matchers / 2
     for count, versions in zip(frequency, counts.tolist(), strict=True):
         assert count / versions <= cap + 1e-9
@@ -200,7 +200,7 @@ def test_no_version_of_a_word_has_more_than_half_of_what_a_matcher_should_handle
 
 def test_splitting_replaces_a_word_by_its_versions_about_equally_often():
     corpus = corpus_of([["cat", "dog"]] * 3000 + [["fish"]] * 10)
-    apart, starts = split(corpus, np.array([3, 1, 1]))
+    apart, starts = split_hot_terms(corpus, np.array([3, 1, 1]))
     assert starts.tolist() == [0, 3, 4, 5]
     counts = apart.frequency
     assert counts[:3].sum() == 3000
@@ -212,13 +212,16 @@ def test_splitting_the_hot_words_lets_many_matchers_share_a_load_no_two_could_be
     rng = np.random.default_rng(1)
     said = [["rain", *(f"w{n}" for n in rng.integers(0, 300, 4))] for _ in range(4000)]
     corpus = corpus_of(said)
-    whole, apart = (measure(corpus, fit("salb+", corpus, 32, s).versions_of(corpus.terms), 32) for s in (False, True))
+    whole, apart = (
+        measure_word_plan(corpus, fit_word_plan("salb+", corpus, 32, s).splits_of(corpus.terms), 32)
+        for s in (False, True)
+    )
     assert whole.throughput < 1.01, "every post says it"
     assert apart.throughput > 4 * whole.throughput
 
 
 def test_cleaning_by_definition_and_the_corpus_agree_on_real_tweets():
     texts = real_tweets(300)
-    corpus = Corpus.of_texts(pa.array(texts, pa.string()))
+    corpus = Corpus.from_texts(pa.array(texts, pa.string()))
     sets = [{corpus.terms[word].decode() for word in post} for post in sets_of(corpus)]
-    assert sets == [set(clean(text).terms) for text in texts]
+    assert sets == [set(analyze(text).terms) for text in texts]

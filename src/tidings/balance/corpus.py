@@ -1,4 +1,4 @@
-"""What word plans are learned from: posts as sets of words, and for every word the posts that say it."""
+"""The corpus that word plans are learned from: the distinct terms of each post and the posts of each term."""
 
 from __future__ import annotations
 
@@ -12,136 +12,139 @@ from numpy.typing import NDArray
 
 from tidings.jit import kernel, read, write
 from tidings.ragged import take_rows
-from tidings.text.analyzer import Received, Receiver
+from tidings.text.analyzer import AnalyzedBatch, Analyzer
 from tidings.text.reference_analyzer import is_stop
-from tidings.text.vocabulary import Interner, Numbering, Vocabulary
+from tidings.text.vocabulary import Interner, TermDictionary, Vocabulary
 
-DEFAULT_SAMPLE = 1_000_000
-_BATCH = 50_000
+DEFAULT_SAMPLE_POSTS = 1_000_000
+_BATCH_POSTS = 50_000
 _ONE = np.uint64(1)
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Words are numbered from 0 on, the one most posts say first. Both directions of (post, word), as flat rows."""
+    """Posts and terms in both directions, as flat arrays. Terms are numbered from 0, the most frequent first."""
 
     terms: tuple[bytes, ...]
-    words: NDArray[np.uint32]  # post p says words[starts[p]:starts[p + 1]], each once
-    starts: NDArray[np.uint64]
-    posts: NDArray[np.uint32]  # word w is said by posts[said[w]:said[w + 1]], ascending
-    said: NDArray[np.uint64]
+    post_terms: NDArray[np.uint32]  # post p has post_terms[post_starts[p]:post_starts[p + 1]], each once
+    post_starts: NDArray[np.uint64]
+    term_posts: NDArray[np.uint32]  # term t is in term_posts[term_starts[t]:term_starts[t + 1]], ascending
+    term_starts: NDArray[np.uint64]
 
     @property
     def size(self) -> int:
-        """How many posts there are, those that say nothing included."""
-        return len(self.starts) - 1
+        """Return the number of posts, including posts without terms."""
+        return len(self.post_starts) - 1
 
     @property
     def frequency(self) -> NDArray[np.int64]:
-        """How many posts say each word."""
-        return np.diff(self.said).astype(np.int64)
+        """Return the number of posts per term."""
+        return np.diff(self.term_starts).astype(np.int64)
 
     @classmethod
-    def of_texts(cls, texts: pa.ChunkedArray | pa.Array, subscribed: Vocabulary | None = None) -> Corpus:
-        """Clean posts; with `subscribed`, only these words count."""
+    def from_texts(cls, texts: pa.ChunkedArray | pa.Array, subscribed: Vocabulary | None = None) -> Corpus:
+        """Analyze texts. If `subscribed` is given, only its terms count."""
         numbering = subscribed if subscribed is not None else Interner()
-        return cls.of_numbers(receive_texts(texts, numbering), numbering.terms())
+        return cls.from_analyzed(analyze_texts(texts, numbering), numbering.terms())
 
     @classmethod
-    def of_numbers(cls, received: Sequence[Received], terms: Sequence[bytes]) -> Corpus:
-        """Posts already numbered, from 1 on as these terms are; 0 is no word, and stop words lead nobody anywhere."""
-        is_word = np.array([0, *(not is_stop(term.decode("utf-8", "replace")) for term in terms)], np.uint8)
-        words, starts = _distinct(received, is_word)
-        counts = np.bincount(words, minlength=len(terms) + 1)[1:]
+    def from_analyzed(cls, batches: Sequence[AnalyzedBatch], terms: Sequence[bytes]) -> Corpus:
+        """Build a corpus from analyzed posts, whose term n is `terms[n - 1]`.
+
+        0 (unknown term) and stop words do not count: no subscription is anchored at them.
+        """
+        counts_as_term = np.array([0, *(not is_stop(term.decode("utf-8", "replace")) for term in terms)], np.uint8)
+        post_terms, starts = _deduplicate(batches, counts_as_term)
+        counts = np.bincount(post_terms, minlength=len(terms) + 1)[1:]
         order = np.argsort(-counts, kind="stable")
         order = order[counts[order] > 0]
         renumbered = np.zeros(len(terms) + 1, np.uint32)
         renumbered[order + 1] = np.arange(len(order), dtype=np.uint32)
-        return _corpus(tuple(terms[number] for number in order.tolist()), renumbered[words], starts)
+        return _build(tuple(terms[number] for number in order.tolist()), renumbered[post_terms], starts)
 
     def sample(self, count: int, seed: int) -> Corpus:
-        """So many posts drawn at random, in their order; all when there are no more."""
+        """Return `count` random posts in their order, or all posts if there are not more."""
         if count >= self.size:
             return self
         rows = np.sort(np.random.default_rng(seed).choice(self.size, count, replace=False))
         return self.select(rows)
 
     def select(self, rows: NDArray[np.integer]) -> Corpus:
-        """Some posts, with the words they say."""
-        bounds = np.column_stack([self.starts[:-1][rows], self.starts[1:][rows]]).astype(np.uint32)
-        return Corpus.of_numbers([Received(self.words + np.uint32(1), bounds)], self.terms)
+        """Return a corpus of these posts; its terms are numbered again."""
+        bounds = np.column_stack([self.post_starts[:-1][rows], self.post_starts[1:][rows]]).astype(np.uint32)
+        return Corpus.from_analyzed([AnalyzedBatch(self.post_terms + np.uint32(1), bounds)], self.terms)
 
-    def number_of(self, terms: Sequence[bytes]) -> NDArray[np.int64]:
-        """The number of each term; -1 for one no post says."""
-        known = {term: number for number, term in enumerate(self.terms)}
-        return np.fromiter((known.get(term, -1) for term in terms), np.int64, len(terms))
-
-
-def inverted(words: NDArray[np.uint32], starts: NDArray[np.uint64], count: int) -> Corpus:
-    """A corpus of nameless words, for what is derived from another."""
-    return _corpus(tuple(b"%d" % number for number in range(count)), words, starts)
+    def find_terms(self, terms: Sequence[bytes]) -> NDArray[np.int64]:
+        """Return the number of each term, or -1 if no post has it."""
+        number_of = {term: number for number, term in enumerate(self.terms)}
+        return np.fromiter((number_of.get(term, -1) for term in terms), np.int64, len(terms))
 
 
-def _corpus(terms: tuple[bytes, ...], words: NDArray[np.uint32], starts: NDArray[np.uint64]) -> Corpus:
-    said = np.concatenate([[0], np.cumsum(np.bincount(words, minlength=len(terms)))]).astype(np.uint64)
-    posts = np.empty(len(words), np.uint32)
-    _invert(words, starts, said[:-1].copy(), posts)
-    return Corpus(terms, words, starts, posts, said)
+def build_unnamed_corpus(post_terms: NDArray[np.uint32], starts: NDArray[np.uint64], count: int) -> Corpus:
+    """Build a corpus whose terms need no text: it is derived from another corpus."""
+    return _build(tuple(b"%d" % number for number in range(count)), post_terms, starts)
 
 
-def receive_texts(texts: pa.ChunkedArray | pa.Array, numbering: Numbering) -> list[Received]:
-    """Posts with their words numbered, in pieces."""
-    receiver = Receiver(numbering)
-    return [_received(receiver, texts.slice(at, _BATCH)) for at in range(0, max(1, len(texts)), _BATCH)]
+def _build(terms: tuple[bytes, ...], post_terms: NDArray[np.uint32], starts: NDArray[np.uint64]) -> Corpus:
+    term_starts = np.concatenate([[0], np.cumsum(np.bincount(post_terms, minlength=len(terms)))]).astype(np.uint64)
+    term_posts = np.empty(len(post_terms), np.uint32)
+    _invert(post_terms, starts, term_starts[:-1].copy(), term_posts)
+    return Corpus(terms, post_terms, starts, term_posts, term_starts)
 
 
-def joined(pieces: Sequence[Received]) -> Received:
-    """Pieces as one, with nothing between the posts."""
-    parts = [take_rows(one.terms, one.bounds[:, 0], one.bounds[:, 1] - one.bounds[:, 0]) for one in pieces]
+def analyze_texts(texts: pa.ChunkedArray | pa.Array, numbering: TermDictionary) -> list[AnalyzedBatch]:
+    """Analyze posts in batches, with terms numbered by `numbering`."""
+    analyzer = Analyzer(numbering)
+    return [_analyze(analyzer, texts.slice(at, _BATCH_POSTS)) for at in range(0, max(1, len(texts)), _BATCH_POSTS)]
+
+
+def concat_batches(batches: Sequence[AnalyzedBatch]) -> AnalyzedBatch:
+    """Concatenate batches without gaps between posts."""
+    parts = [take_rows(b.terms, b.bounds[:, 0], b.bounds[:, 1] - b.bounds[:, 0]) for b in batches]
     lengths = np.concatenate([np.diff(starts) for _, starts in parts])
     ends = np.cumsum(lengths).astype(np.uint32)
     bounds = np.ascontiguousarray(np.column_stack([ends - lengths.astype(np.uint32), ends]))
-    return Received(np.concatenate([terms for terms, _ in parts]), bounds)
+    return AnalyzedBatch(np.concatenate([terms for terms, _ in parts]), bounds)
 
 
-def _received(receiver: Receiver, texts: pa.ChunkedArray | pa.Array) -> Received:
-    whole = texts.cast(pa.large_string())
-    return receiver.receive(whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole)
+def _analyze(analyzer: Analyzer, texts: pa.ChunkedArray | pa.Array) -> AnalyzedBatch:
+    large = texts.cast(pa.large_string())
+    return analyzer.analyze(large.combine_chunks() if isinstance(large, pa.ChunkedArray) else large)
 
 
-def _distinct(
-    received: Sequence[Received], is_word: NDArray[np.uint8]
+def _deduplicate(
+    batches: Sequence[AnalyzedBatch], counts_as_term: NDArray[np.uint8]
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
-    """The words of each post, each once, in the order they are said."""
-    words = np.empty(sum(len(piece.terms) for piece in received), np.uint32)
-    starts = np.zeros(sum(map(len, received)) + 1, np.uint64)
-    last_post = np.zeros(len(is_word), np.uint32)
+    """Return the distinct terms of each post, in order of first occurrence, and where each post starts."""
+    post_terms = np.empty(sum(len(batch.terms) for batch in batches), np.uint32)
+    starts = np.zeros(sum(map(len, batches)) + 1, np.uint64)
+    last_post = np.zeros(len(counts_as_term), np.uint32)
     first = 0
-    for piece in received:
-        _keep_first(piece.terms, piece.bounds, np.uint64(first), is_word, last_post, words, starts)
-        first += len(piece)
-    return words[: int(starts[-1])].copy(), starts
+    for batch in batches:
+        _append_distinct(batch.terms, batch.bounds, np.uint64(first), counts_as_term, last_post, post_terms, starts)
+        first += len(batch)
+    return post_terms[: int(starts[-1])].copy(), starts
 
 
 @kernel(types.void, read(uint32), read(uint32, 2), uint64, read(uint8), write(uint32), write(uint32), write(uint64))
-def _keep_first(terms, bounds, first, is_word, last_post, words, starts):  # type: ignore[no-untyped-def]
-    """Append the words of posts, the first of which has number `first`; `last_post` says who said a word last."""
+def _append_distinct(terms, bounds, first, counts_as_term, last_post, post_terms, starts):  # type: ignore[no-untyped-def]
+    """Append the distinct terms of posts numbered from `first`; `last_post` is the last post of each term."""
     used = starts[first]
     for row in range(uint64(bounds.shape[0])):
         post = uint32(first + row + _ONE)
         for at in range(uint64(bounds[row, uint64(0)]), uint64(bounds[row, _ONE])):
             term = uint64(terms[at])
-            if is_word[term] != 0 and last_post[term] != post:
+            if counts_as_term[term] != 0 and last_post[term] != post:
                 last_post[term] = post
-                words[used] = uint32(term)
+                post_terms[used] = uint32(term)
                 used += _ONE
         starts[uint64(post)] = used
 
 
 @kernel(types.void, read(uint32), read(uint64), write(uint64), write(uint32))
-def _invert(words, starts, places, posts):  # type: ignore[no-untyped-def]
+def _invert(post_terms, starts, offsets, term_posts):  # type: ignore[no-untyped-def]
     for post in range(uint64(starts.size - 1)):
         for at in range(starts[post], starts[post + _ONE]):
-            word = uint64(words[at])
-            posts[places[word]] = uint32(post)
-            places[word] += _ONE
+            term = uint64(post_terms[at])
+            term_posts[offsets[term]] = uint32(post)
+            offsets[term] += _ONE

@@ -1,4 +1,4 @@
-"""What a plan would cost: the load of each worker, by definition 1, for a sample of posts and subscriptions."""
+"""The load of each matcher under a spatial plan (definition 1), for a sample of posts and subscriptions."""
 
 from __future__ import annotations
 
@@ -8,82 +8,81 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidings.balance.workload import Workload
-from tidings.plan.grid_overlap import covered, rectangles
-from tidings.plan.space import SpacePlan
-from tidings.ragged import distinct, take_rows
+from tidings.plan.grid_overlap import cell_ranges, count_covering
+from tidings.plan.space import SpatialPlan
+from tidings.ragged import sorted_unique, take_rows
 
 Counts = NDArray[np.int64]
 
 
-def loads_of(plan: SpacePlan, workload: Workload) -> NDArray[np.float64]:
-    """The load of every worker."""
-    posts, held = sent_and_held(plan, workload)
-    return np.array([plan.model.load(o, q) for o, q in zip(posts.tolist(), held.tolist(), strict=True)])
+def compute_loads(plan: SpatialPlan, workload: Workload) -> NDArray[np.float64]:
+    """Return the load of every matcher."""
+    posts, conjunctions = count_posts_and_conjunctions(plan, workload)
+    return np.array([plan.model.load(o, q) for o, q in zip(posts.tolist(), conjunctions.tolist(), strict=True)])
 
 
-def sent_and_held(plan: SpacePlan, workload: Workload) -> tuple[Counts, Counts]:
-    """(how many posts each worker is sent, how many conjunctions it holds)."""
-    post, word = said(workload)
-    found = led(plan, workload, post, word)
-    return np.bincount(found.copies(post) & 0xFFFF, minlength=plan.workers), found.held
+def count_posts_and_conjunctions(plan: SpatialPlan, workload: Workload) -> tuple[Counts, Counts]:
+    """Return for each matcher the number of posts it receives and of conjunctions it holds."""
+    post, term = list_post_terms(workload)
+    routed = route_terms(plan, workload, post, term)
+    return np.bincount(routed.copies(post) & 0xFFFF, minlength=plan.matchers), routed.conjunctions
 
 
 @dataclass(frozen=True, slots=True)
-class Led:
-    """Which of the words that posts say lead to something in their area, to which worker each, and what each holds."""
+class RoutedTerms:
+    """The (post, term) pairs whose term is an anchor in the area of the post, and what each matcher holds."""
 
-    leads: NDArray[np.intp]
-    owner: Counts
-    held: Counts
-    asked: Counts  # worker << 32 | anchor of all that is held, ascending
+    pairs: NDArray[np.intp]  # their rows among all (post, term) pairs
+    matcher: Counts  # of each of them
+    conjunctions: Counts  # held by each matcher
+    held_anchors: Counts  # matcher << 32 | anchor of everything that is held, ascending
 
     def copies(self, post: Counts) -> Counts:
-        """post << 16 | worker of all posts that are sent; `post` tells whose each word is."""
-        return distinct(post[self.leads] << 16 | self.owner)
+        """Return post << 16 | matcher of all posts that are sent; `post` is the post of each pair."""
+        return sorted_unique(post[self.pairs] << 16 | self.matcher)
 
 
-def led(plan: SpacePlan, workload: Workload, post: Counts, word: Counts) -> Led:
-    """Where a plan leads located posts by words that they say."""
-    row_of, workers = plan.workers_of(workload.terms)
+def route_terms(plan: SpatialPlan, workload: Workload, post: Counts, term: Counts) -> RoutedTerms:
+    """Route located posts by their terms, as the plan assigns them."""
+    row_of, matchers = plan.matchers_of(workload.terms)
     area, row = plan.areas_of(workload.boxes, np.arange(len(workload.anchors)))
     anchors = workload.anchors[row].astype(np.int64)
-    holder = workers[row_of[area], anchors].astype(np.int64)
-    held = distinct(row << 16 | holder) & 0xFFFF
-    here = _post_areas(plan, workload)[post]
-    leads = np.flatnonzero(is_among(here << 32 | word, distinct(area << 32 | anchors)))
-    owner = workers[row_of[here[leads]], word[leads]].astype(np.int64)
-    return Led(leads, owner, np.bincount(held, minlength=plan.workers), distinct(holder << 32 | anchors))
+    holder = matchers[row_of[area], anchors].astype(np.int64)
+    held = sorted_unique(row << 16 | holder) & 0xFFFF
+    post_area = _find_post_areas(plan, workload)[post]
+    pairs = np.flatnonzero(is_in_sorted(post_area << 32 | term, sorted_unique(area << 32 | anchors)))
+    matcher = matchers[row_of[post_area[pairs]], term[pairs]].astype(np.int64)
+    held_anchors = sorted_unique(holder << 32 | anchors)
+    return RoutedTerms(pairs, matcher, np.bincount(held, minlength=plan.matchers), held_anchors)
 
 
-def said(workload: Workload) -> tuple[Counts, Counts]:
-    """(place among the located posts, word) of all words they say, each once; each says 0, no word, too."""
+def list_post_terms(workload: Workload) -> tuple[Counts, Counts]:
+    """Return the distinct (row among the located posts, term) pairs; every post also has term 0 ("no term")."""
     posts = workload.located
-    bounds = workload.received.bounds[posts].astype(np.int64)
-    words, starts = take_rows(workload.received.terms, bounds[:, 0], bounds[:, 1] - bounds[:, 0])
+    bounds = workload.analyzed.bounds[posts].astype(np.int64)
+    terms, starts = take_rows(workload.analyzed.terms, bounds[:, 0], bounds[:, 1] - bounds[:, 0])
     post = np.repeat(np.arange(len(posts)), np.diff(starts).astype(np.int64))
-    pairs = distinct(np.concatenate([post << 32 | words, np.arange(len(posts)) << 32]))
+    pairs = sorted_unique(np.concatenate([post << 32 | terms, np.arange(len(posts)) << 32]))
     return pairs >> 32, pairs & 0xFFFFFFFF
 
 
-def _post_areas(plan: SpacePlan, workload: Workload) -> Counts:
-    """The area of each located post."""
+def _find_post_areas(plan: SpatialPlan, workload: Workload) -> Counts:
     lon, lat = workload.positions[workload.located].T
     cells = plan.lines.row(lat) * plan.lines.columns + plan.lines.column(lon)
     return np.asarray(plan.area_of_cell[cells].astype(np.int64))
 
 
-def is_among(wanted: Counts, keys: Counts) -> NDArray[np.bool_]:
-    """Whether each is one of these keys, which are ascending."""
+def is_in_sorted(values: Counts, keys: Counts) -> NDArray[np.bool_]:
+    """Return for each value whether it is among the ascending keys."""
     if not len(keys):
-        return np.zeros(len(wanted), bool)
-    return np.asarray(keys[np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)] == wanted)
+        return np.zeros(len(values), bool)
+    return np.asarray(keys[np.minimum(np.searchsorted(keys, values), len(keys) - 1)] == values)
 
 
-def cell_products(plan: SpacePlan, workload: Workload) -> NDArray[np.float64]:
-    """Of each cell the posts in it times the conjunctions that touch it: its load by definition 3."""
-    count = len(plan.area_of_cell)
+def compute_cell_products(plan: SpatialPlan, workload: Workload) -> NDArray[np.float64]:
+    """Return the load of each cell by definition 3: its posts times the conjunctions that touch it."""
     lon, lat = workload.positions[workload.located].T
-    posts = np.bincount(plan.lines.row(lat) * plan.lines.columns + plan.lines.column(lon), minlength=count)
-    touched = rectangles(plan.lines, workload.boxes)
-    asked = covered(touched, plan.lines.columns, plan.lines.rows)
-    return posts.astype(np.float64) * asked.astype(np.float64)
+    cells = plan.lines.row(lat) * plan.lines.columns + plan.lines.column(lon)
+    posts = np.bincount(cells, minlength=len(plan.area_of_cell))
+    conjunctions = count_covering(cell_ranges(plan.lines, workload.boxes), plan.lines.columns, plan.lines.rows)
+    return posts.astype(np.float64) * conjunctions.astype(np.float64)

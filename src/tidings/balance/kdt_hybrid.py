@@ -1,4 +1,4 @@
-"""The hybrid kdᵗ-tree (PS²Stream, algorithm 1): space is cut, or words are shared out where that pays more."""
+"""The hybrid kdᵗ-tree (PS²Stream, algorithm 1): split by space, or by text where that gives the smaller load."""
 
 from __future__ import annotations
 
@@ -7,24 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidings.balance.kdt_tree import Node
-from tidings.balance.leaf_assignment import merge_nodes, ratio
-from tidings.balance.term_assignment import TextSplit, by_metric
+from tidings.balance.kdt_tree import KdtNode
+from tidings.balance.leaf_assignment import load_ratio, merge_nodes
+from tidings.balance.term_assignment import TermSplitter, split_by_metric
 
 
 @dataclass(frozen=True, slots=True)
 class HybridSettings:
-    """The parameters of algorithm 1, by the paper's letters.
+    """The parameters of algorithm 1, named by the letters of the paper."""
 
-    σ: the largest ratio of two workers' loads; δ: from which similarity of posts and subscriptions on words are not
-    shared out at once; ε: a difference of similarities that counts as none; θ: the most nodes, for each worker.
-    """
-
-    sigma: float = 1.2
-    delta: float = 0.6
-    epsilon: float = 0.02
-    theta: int = 16
-    text: TextSplit = by_metric
+    sigma: float = 1.2  # maximum ratio of the largest to the smallest load
+    delta: float = 0.6  # from this similarity of posts and subscriptions on, a node is not yet split by text
+    epsilon: float = 0.02  # smaller differences of similarities do not count
+    theta: int = 16  # maximum number of nodes per matcher
+    text: TermSplitter = split_by_metric
 
 
 _DEFAULTS = HybridSettings()
@@ -32,45 +28,48 @@ _DEFAULTS = HybridSettings()
 
 @dataclass
 class _Leaves:
-    """N_t, whose words are to be shared out, and N_s, where either may be better."""
+    """N_t, the nodes to split by text, and N_s, where text or space may be better."""
 
-    by_text: list[Node]
-    either: list[Node]
+    by_text: list[KdtNode]
+    either: list[KdtNode]
 
     def __len__(self) -> int:
         return len(self.by_text) + len(self.either)
 
-    def all(self) -> list[Node]:
+    def all(self) -> list[KdtNode]:
         return [*self.by_text, *self.either]
 
-    def replace(self, node: Node, parts: Sequence[Node]) -> None:
-        for nodes in (self.by_text, self.either):
-            if any(one is node for one in nodes):
-                nodes[:] = [one for one in nodes if one is not node] + list(parts)
+    def is_text(self, node: KdtNode) -> bool:
+        return any(leaf is node for leaf in self.by_text)
+
+    def replace(self, node: KdtNode, parts: Sequence[KdtNode]) -> None:
+        for leaves in (self.by_text, self.either):
+            if any(leaf is node for leaf in leaves):
+                leaves[:] = [leaf for leaf in leaves if leaf is not node] + list(parts)
 
 
-def partition_hybrid(root: Node, workers: int, settings: HybridSettings = _DEFAULTS) -> list[tuple[Node, int]]:
-    """The leaves of the tree, each with its worker."""
-    leaves = find_subspaces(root, workers * settings.theta, settings)
-    if len(leaves) < workers:
+def partition_hybrid(root: KdtNode, matchers: int, settings: HybridSettings = _DEFAULTS) -> list[tuple[KdtNode, int]]:
+    """Return the leaves of the tree, each with its matcher."""
+    leaves = find_subspaces(root, matchers * settings.theta, settings)
+    if len(leaves) < matchers:
         nodes = leaves.all()
-        counts = compute_number_partitions(nodes, [_is_text(node, leaves) for node in nodes], workers, settings)
+        counts = compute_number_partitions(nodes, [leaves.is_text(node) for node in nodes], matchers, settings)
         for node, count in zip(nodes, counts, strict=True):
-            leaves.replace(node, partition_node(node, _is_text(node, leaves), count, settings))
+            leaves.replace(node, partition_node(node, leaves.is_text(node), count, settings))
     while True:
         nodes = leaves.all()
-        chosen, loads = merge_nodes(nodes, workers)
-        if ratio(loads) <= settings.sigma or len(nodes) >= workers * settings.theta:
+        chosen, loads = merge_nodes(nodes, matchers)
+        if load_ratio(loads) <= settings.sigma or len(nodes) >= matchers * settings.theta:
             return list(zip(nodes, chosen.tolist(), strict=True))
-        heaviest = max(nodes, key=Node.load)
-        parts = partition_node(heaviest, _is_text(heaviest, leaves), 2, settings)
-        if len(parts) < 2 or any(not len(part.queries) for part in parts):
-            return list(zip(nodes, chosen.tolist(), strict=True))  # it cannot be cut any further
+        heaviest = max(nodes, key=KdtNode.load)
+        parts = partition_node(heaviest, leaves.is_text(heaviest), 2, settings)
+        if len(parts) < 2 or any(not len(part.conjunctions) for part in parts):
+            return list(zip(nodes, chosen.tolist(), strict=True))  # it cannot be split further
         leaves.replace(heaviest, parts)
 
 
-def find_subspaces(root: Node, most: int, settings: HybridSettings) -> _Leaves:
-    """Phase one, lines 1 to 12: cut while that finds a part where posts and subscriptions are less alike."""
+def find_subspaces(root: KdtNode, max_nodes: int, settings: HybridSettings) -> _Leaves:
+    """Phase one, lines 1 to 12: split while a part has less similar posts and subscriptions than the whole."""
     undecided, leaves = [root], _Leaves([], [])
     while undecided:
         node = undecided.pop(0)
@@ -78,65 +77,61 @@ def find_subspaces(root: Node, most: int, settings: HybridSettings) -> _Leaves:
         if similarity >= settings.delta:
             leaves.either.append(node)
             continue
-        cuts = [halves for axis in (0, 1) if (halves := node.halves(axis)) is not None]
-        least = [_least_similarity(halves, similarity) for halves in cuts]
-        is_same = not cuts or abs(min(least) - similarity) <= settings.epsilon
-        if is_same or len(undecided) + len(leaves) + 2 > most:
+        cuts = [halves for axis in (0, 1) if (halves := node.cut(axis)) is not None]
+        smallest = [_smallest_similarity(halves, similarity) for halves in cuts]
+        is_same = not cuts or abs(min(smallest) - similarity) <= settings.epsilon
+        if is_same or len(undecided) + len(leaves) + 2 > max_nodes:
             leaves.by_text.append(node)
         else:
-            undecided += cuts[int(np.argmin(least))]
+            undecided += cuts[int(np.argmin(smallest))]
     return leaves
 
 
 def compute_number_partitions(
-    nodes: Sequence[Node], is_text: Sequence[bool], workers: int, settings: HybridSettings
+    nodes: Sequence[KdtNode], is_text: Sequence[bool], matchers: int, settings: HybridSettings
 ) -> list[int]:
-    """Into how many parts to cut each node, `workers` in all, so that the sum of loads is least.
+    """Return the number of parts of each node, `matchers` in total, with the smallest sum of loads.
 
-    ``L[i, j]`` is the least sum for the first i nodes in j parts, ``C[i, k]`` that of node i in k parts:
+    ``L[i, j]`` is the smallest sum for the first i nodes in j parts, ``C[i, k]`` that of node i in k parts:
     ``L[i, j] = min over k of L[i - 1, j - k] + C[i, k]``.
     """
-    most = workers - len(nodes) + 1
+    max_parts = matchers - len(nodes) + 1
     cost = [
-        [sum(part.load() for part in partition_node(node, text, k, settings)) for k in range(1, most + 1)]
+        [sum(part.load() for part in partition_node(node, text, k, settings)) for k in range(1, max_parts + 1)]
         for node, text in zip(nodes, is_text, strict=True)
     ]
-    least = np.full((len(nodes) + 1, workers + 1), np.inf)
-    took = np.zeros((len(nodes) + 1, workers + 1), np.int64)
-    least[0, 0] = 0
+    smallest = np.full((len(nodes) + 1, matchers + 1), np.inf)
+    chosen = np.zeros((len(nodes) + 1, matchers + 1), np.int64)
+    smallest[0, 0] = 0
     for i in range(1, len(nodes) + 1):
-        for j in range(i, workers + 1):
-            sums = [least[i - 1, j - k] + cost[i - 1][k - 1] for k in range(1, min(most, j) + 1)]
-            took[i, j] = int(np.argmin(sums)) + 1
-            least[i, j] = min(sums)
-    counts, left = [], workers
+        for j in range(i, matchers + 1):
+            sums = [smallest[i - 1, j - k] + cost[i - 1][k - 1] for k in range(1, min(max_parts, j) + 1)]
+            chosen[i, j] = int(np.argmin(sums)) + 1
+            smallest[i, j] = min(sums)
+    counts, left = [], matchers
     for i in range(len(nodes), 0, -1):
-        counts.append(int(took[i, left]))
+        counts.append(int(chosen[i, left]))
         left -= counts[-1]
     return counts[::-1]
 
 
-def partition_node(node: Node, is_text: bool, parts: int, settings: HybridSettings) -> list[Node]:
-    """PartitionNode: by text in N_t and where words were shared out before; else the cheaper of text and space."""
+def partition_node(node: KdtNode, is_text: bool, parts: int, settings: HybridSettings) -> list[KdtNode]:
+    """PartitionNode: by text in N_t and where the node was split by text before; else the cheaper of both."""
     if parts == 1:
         return [node]
-    by_text = node.by_text(parts, settings.text)
-    if is_text or node.words is not None:
+    by_text = node.split_by_text(parts, settings.text)
+    if is_text or node.terms is not None:
         return by_text
-    by_space = node.by_space(parts)
+    by_space = node.split_by_space(parts)
     if len(by_space) < parts:
         return by_text
-    return by_space if _sum(by_space) <= _sum(by_text) else by_text
+    return by_space if _sum_loads(by_space) <= _sum_loads(by_text) else by_text
 
 
-def _least_similarity(halves: tuple[Node, Node], whole: float) -> float:
-    """α of a cut; a half without posts or without subscriptions is like nothing, and finds nothing new."""
-    return min((half.similarity() for half in halves if len(half.posts) and len(half.queries)), default=whole)
+def _smallest_similarity(halves: tuple[KdtNode, KdtNode], whole: float) -> float:
+    """Return α of a cut. A half without posts or conjunctions has no similarity and is ignored."""
+    return min((half.similarity() for half in halves if len(half.posts) and len(half.conjunctions)), default=whole)
 
 
-def _sum(nodes: Sequence[Node]) -> float:
+def _sum_loads(nodes: Sequence[KdtNode]) -> float:
     return sum(node.load() for node in nodes)
-
-
-def _is_text(node: Node, leaves: _Leaves) -> bool:
-    return any(one is node for one in leaves.by_text)

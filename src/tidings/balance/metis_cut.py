@@ -17,6 +17,7 @@ from numba import types, uint32, uint64
 from numpy.typing import NDArray
 
 from tidings.balance.corpus import Corpus
+from tidings.extras import explain_missing
 from tidings.jit import kernel, read, write
 
 _ONE = np.uint64(1)
@@ -85,8 +86,12 @@ def _cut(
     count = len(graph.starts) - 1
     if matchers == 1 or count <= matchers:
         return np.arange(count, dtype=np.uint16) % np.uint16(matchers)
-    import pymetis  # an extra
+    # an extra
 
+    try:
+        import pymetis
+    except ModuleNotFoundError as error:
+        raise explain_missing(error) or error from error
     with _stdout_to_devnull():
         _, parts = pymetis.part_graph(
             matchers,

@@ -1,4 +1,4 @@
-"""When a plan of words is to be learned anew. Pure: measured loads and a clock come in, a reason goes out."""
+"""Decide when to refresh a word plan. Pure: measured loads and the time come in, a reason goes out."""
 
 from __future__ import annotations
 
@@ -6,63 +6,65 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from tidings.balance.word_plan_metrics import Metrics
+from tidings.balance.word_plan_metrics import WordPlanMetrics
 
-ENOUGH = 10_000  # posts: to learn a first plan from, and to judge one by
+MIN_POSTS = 10_000  # to learn a first plan from, and to measure the value of a plan
 
 
-class Why(StrEnum):
-    """What a plan is learned for."""
+class RefreshReason(StrEnum):
+    """Why a plan is learned."""
 
     first = "no plan was learned yet"
-    asked = "it was asked for"
-    schedule = "its time had come"
-    worse = "the load had become more uneven, or posts went to more matchers"
+    requested = "requested"
+    schedule = "scheduled"
+    degraded = "loads became less even, or posts were routed to more matchers"
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """Learn every so many seconds; and when imbalance × spread is so many times what it was. None: never."""
+class RefreshPolicy:
+    """Refresh every `interval_s`, and when imbalance × spread has grown by `factor`. None disables a rule."""
 
-    every_s: float | None = None
+    interval_s: float | None = None
     factor: float | None = 1.5
 
 
 @dataclass(frozen=True, slots=True)
 class PlanHistory:
-    """What is known of the plan in use. Its value is imbalance × spread, measured over `ENOUGH` posts at a time."""
+    """Measurements of the plan in use. Its value is imbalance × spread, measured over `MIN_POSTS` posts each time."""
 
     version: int
     is_learned: bool
-    since: float  # when it was put to use
-    value_at_first: float | None = None
+    since: float  # when it came into use
+    first_value: float | None = None
     value: float | None = None
-    posts: int = 0  # measured since the value was
+    posts: int = 0  # since the value was measured
     loads: tuple[int, ...] = ()
 
-    def measured(self, posts: int, loads: Sequence[int]) -> PlanHistory:
-        """After a batch: so many posts, and how many of them were for each matcher, those withheld included."""
+    def add_batch(self, posts: int, loads: Sequence[int]) -> PlanHistory:
+        """Return the history with the posts of a batch and their number per matcher, shed ones included."""
         before = self.loads or (0,) * len(loads)
-        so_far = Metrics(self.posts + posts, tuple(a + b for a, b in zip(before, loads, strict=True)))
-        if so_far.posts < ENOUGH:
-            return replace(self, posts=so_far.posts, loads=so_far.loads)
-        value = so_far.imbalance * so_far.spread
-        first = value if self.value_at_first is None else self.value_at_first
-        return replace(self, value=value, value_at_first=first, posts=0, loads=())
+        metrics = WordPlanMetrics(self.posts + posts, tuple(a + b for a, b in zip(before, loads, strict=True)))
+        if metrics.posts < MIN_POSTS:
+            return replace(self, posts=metrics.posts, loads=metrics.loads)
+        value = metrics.imbalance * metrics.spread
+        first = value if self.first_value is None else self.first_value
+        return replace(self, value=value, first_value=first, posts=0, loads=())
 
-    def due(self, rules: Rules, now: float, asked: bool, sample: int) -> Why | None:
-        """Why to learn now, from a sample of so many posts; None where there is no reason or nothing to learn from."""
+    def reason_to_refresh(
+        self, policy: RefreshPolicy, now: float, is_requested: bool, sample: int
+    ) -> RefreshReason | None:
+        """Return why to learn a plan now from `sample` posts; None without a reason or without posts."""
         if sample == 0:
             return None
-        if asked:
-            return Why.asked
+        if is_requested:
+            return RefreshReason.requested
         if not self.is_learned:
-            return Why.first if sample >= ENOUGH else None
-        if rules.every_s is not None and now - self.since >= rules.every_s:
-            return Why.schedule
-        is_worse = rules.factor is not None and self._worsened >= rules.factor
-        return Why.worse if is_worse else None
+            return RefreshReason.first if sample >= MIN_POSTS else None
+        if policy.interval_s is not None and now - self.since >= policy.interval_s:
+            return RefreshReason.schedule
+        is_worse = policy.factor is not None and self._degradation >= policy.factor
+        return RefreshReason.degraded if is_worse else None
 
     @property
-    def _worsened(self) -> float:
-        return self.value / self.value_at_first if self.value and self.value_at_first else 1.0
+    def _degradation(self) -> float:
+        return self.value / self.first_value if self.value and self.first_value else 1.0

@@ -1,14 +1,14 @@
-"""SALB (S³-TM, algorithm 1): words in descending frequency, each given to the matcher of the best utility.
+"""SALB (S³-TM, algorithm 1): assign terms in descending frequency, each to the matcher with the best utility.
 
-For every post a bitmap of the matchers it already goes to; so the posts of a word tell, by counting bits, how much load
-the word would bring to each matcher. Two rules for the choice:
+Each post has a bitmap of the matchers that it is already routed to. Counting bits in the posts of a term gives the
+extra load that the term would bring to each matcher. There are two rules for the choice:
 
-*As printed* (`salb`): the least spread × coefficient of variation. The spread cancels out of that product (it is
-N·σ/|P|), so it comes down to the least variance of the loads.
+*As printed* (`salb`): the smallest spread × coefficient of variation. The spread cancels out of that product (it is
+N·σ/|P|), so this is the smallest variance of the loads.
 
-*As it should have been* (`salb+`): the least extra load, where the part of the word's frequency by which a matcher
-would lie above the average counts as extra load too, `_WEIGHT` times. Then every word chooses once again, now that all
-others have: the first to choose knew nothing of those they occur with. See docs/decisions/0005.
+*Corrected* (`salb+`): the smallest extra load, plus `_OVERLOAD_WEIGHT` times the part of the term's frequency by
+which the matcher would exceed the mean load. Then every term is assigned a second time, because the first terms were
+assigned before the terms they co-occur with. See docs/decisions/0005.
 """
 
 from __future__ import annotations
@@ -18,79 +18,79 @@ from numba import float64, int64, types, uint16, uint32, uint64
 from numpy.typing import NDArray
 
 from tidings.balance.corpus import Corpus
-from tidings.balance.word_plan_metrics import measure
-from tidings.jit import inlined, kernel, read, write
-from tidings.plan.hot_splits import Versions
+from tidings.balance.word_plan_metrics import measure_word_plan
+from tidings.jit import inline, kernel, read, write
+from tidings.plan.hot_splits import HotSplits
 from tidings.text.byte_masks import lowest_bit
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
-_WEIGHT = 4.0  # of the overload; from 2 to 8 it hardly matters
-_ENOUGH_POSTS = 500  # of a word, to see which company it keeps
+_OVERLOAD_WEIGHT = 4.0  # results hardly differ from 2 to 8
+_SAMPLED_POSTS_PER_TERM = 500  # enough to estimate which terms it co-occurs with
 
 
 def salb(corpus: Corpus, matchers: int) -> NDArray[np.uint16]:
-    """The matcher of every word, as the paper prints it."""
-    return _assigned(corpus, matchers, np.float64(-1), np.zeros(len(corpus.terms), np.int64))
+    """Return the matcher of every term, by the rule that the paper prints."""
+    return _assign_terms(corpus, matchers, np.float64(-1), np.zeros(len(corpus.terms), np.int64))
 
 
 def salb_plus(corpus: Corpus, matchers: int, work: NDArray[np.int64] | None = None) -> NDArray[np.uint16]:
-    """The matcher of every word, with an eye on the spread.
+    """Return the matcher of every term, by the corrected rule.
 
-    `work` is what each word brings to its matcher besides the posts that say it, in posts; nothing unless told.
+    `work` is the load of each term on its matcher in addition to its posts, in units of posts (default 0).
     """
-    brought = np.zeros(len(corpus.terms), np.int64) if work is None else work
-    chosen = _assigned(corpus, matchers, np.float64(_WEIGHT), brought)
-    loads = np.array(measure(corpus, Versions.whole(chosen), matchers).loads, np.int64)
-    np.add.at(loads, chosen, brought)
-    order, scratch = _order(corpus, brought), (np.zeros(matchers, np.int64), np.zeros(matchers, np.uint64))
-    texts = (corpus.words, corpus.starts, corpus.posts, corpus.said)
-    _choose_again(*texts, order, brought, np.float64(_WEIGHT), loads, *scratch, chosen)
+    extra_work = np.zeros(len(corpus.terms), np.int64) if work is None else work
+    chosen = _assign_terms(corpus, matchers, np.float64(_OVERLOAD_WEIGHT), extra_work)
+    loads = np.array(measure_word_plan(corpus, HotSplits.unsplit(chosen), matchers).loads, np.int64)
+    np.add.at(loads, chosen, extra_work)
+    order, scratch = _order_terms(corpus, extra_work), (np.zeros(matchers, np.int64), np.zeros(matchers, np.uint64))
+    texts = (corpus.post_terms, corpus.post_starts, corpus.term_posts, corpus.term_starts)
+    _reassign(*texts, order, extra_work, np.float64(_OVERLOAD_WEIGHT), loads, *scratch, chosen)
     return chosen
 
 
-def _order(corpus: Corpus, work: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """The words, those that bring most first: the most frequent, where they bring nothing but their posts."""
+def _order_terms(corpus: Corpus, work: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Return the terms in descending order of load (posts and work)."""
     return np.argsort(-(corpus.frequency + work), kind="stable").astype(np.uint32)
 
 
-def _assigned(corpus: Corpus, matchers: int, weight: np.float64, work: NDArray[np.int64]) -> NDArray[np.uint16]:
-    """Words one after another; a negative weight chooses the printed rule."""
+def _assign_terms(corpus: Corpus, matchers: int, weight: np.float64, work: NDArray[np.int64]) -> NDArray[np.uint16]:
+    """Assign the terms one after another. A negative weight selects the printed rule."""
     chosen = np.zeros(len(corpus.terms), np.uint16)
-    goes_to = np.zeros((corpus.size, (matchers + 63) // 64), np.uint64)
+    routed_to = np.zeros((corpus.size, (matchers + 63) // 64), np.uint64)
     counts = np.zeros((2, matchers), np.int64)
-    _assign(corpus.posts, corpus.said, _order(corpus, work), work, weight, goes_to, counts, chosen)
+    _assign(corpus.term_posts, corpus.term_starts, _order_terms(corpus, work), work, weight, routed_to, counts, chosen)
     return chosen
 
 
-@inlined
+@inline
 def _variance_change(load, extra, total, matchers):  # type: ignore[no-untyped-def]
-    """By how much N²·variance of the loads grows when one of them does; whole numbers, so ties are ties."""
+    """Return the change of N²·variance when one load grows by `extra`; in integers, so ties are exact."""
     return extra * (2 * matchers * load + matchers * extra - 2 * total - extra)
 
 
-@inlined
-def _least_variance(loads, met, frequency, total):  # type: ignore[no-untyped-def]
-    """The matcher that keeps the loads nearest to each other; ties: less extra load, then the lower number."""
+@inline
+def _least_variance(loads, routed, frequency, total):  # type: ignore[no-untyped-def]
+    """Return the matcher with the smallest variance; ties: less extra load, then the lower number."""
     matchers = int64(loads.size)
-    best, best_extra = _ZERO, frequency - met[_ZERO]
+    best, best_extra = _ZERO, frequency - routed[_ZERO]
     best_change = _variance_change(loads[_ZERO], best_extra, total, matchers)
     for matcher in range(_ONE, uint64(loads.size)):
-        extra = frequency - met[matcher]
+        extra = frequency - routed[matcher]
         change = _variance_change(loads[matcher], extra, total, matchers)
         if change < best_change or (change == best_change and extra < best_extra):
             best, best_extra, best_change = uint64(matcher), extra, change
     return best
 
 
-@inlined
-def _least_overload(loads, met, frequency, work, total, weight):  # type: ignore[no-untyped-def]
-    """The matcher that needs the fewest extra posts, each word's share of an overload counted as extra too."""
+@inline
+def _least_overload(loads, routed, frequency, work, total, weight):  # type: ignore[no-untyped-def]
+    """Return the matcher with the smallest extra load, where exceeding the mean load counts as extra load."""
     matchers = int64(loads.size)
     best, best_extra, best_cost = _ZERO, int64(0), float64(np.inf)
     mean = float64(total) / float64(matchers) + 1.0
     for matcher in range(uint64(loads.size)):
-        extra = frequency - met[matcher]
+        extra = frequency - routed[matcher]
         over = max(0.0, float64(loads[matcher] + extra + work) - mean)
         cost = float64(extra) + weight * float64(frequency + work) * over / mean
         if cost < best_cost or (cost == best_cost and extra < best_extra):
@@ -98,16 +98,16 @@ def _least_overload(loads, met, frequency, work, total, weight):  # type: ignore
     return best
 
 
-@inlined
-def _meet(posts, first, last, goes_to, met):  # type: ignore[no-untyped-def]
-    """Count, for each matcher, the posts of a word that go there already."""
-    met[:] = 0
+@inline
+def _count_routed(posts, first, last, routed_to, routed):  # type: ignore[no-untyped-def]
+    """Count for each matcher the posts of a term that are already routed to it."""
+    routed[:] = 0
     for at in range(first, last):
         post = uint64(posts[at])
-        for part in range(uint64(goes_to.shape[1])):
-            left = goes_to[post, part]
+        for part in range(uint64(routed_to.shape[1])):
+            left = routed_to[post, part]
             while left != 0:
-                met[part * uint64(64) + lowest_bit(left)] += 1
+                routed[part * uint64(64) + lowest_bit(left)] += 1
                 left &= left - _ONE
 
 
@@ -122,49 +122,49 @@ def _meet(posts, first, last, goes_to, met):  # type: ignore[no-untyped-def]
     write(int64, 2),
     write(uint16),
 )
-def _assign(posts, said, order, work, weight, goes_to, counts, chosen):  # type: ignore[no-untyped-def]
-    """Choose for every word. `goes_to` starts empty; `counts` is room for the loads and for what a word meets."""
-    loads, met = counts[_ZERO], counts[_ONE]
+def _assign(posts, term_starts, order, work, weight, routed_to, counts, chosen):  # type: ignore[no-untyped-def]
+    """Assign every term. `routed_to` and `counts` (loads, and scratch space for routed posts) start as zeros."""
+    loads, routed = counts[_ZERO], counts[_ONE]
     total = int64(0)
     for rank in range(uint64(order.size)):
-        word = uint64(order[rank])
-        first, last = said[word], said[word + _ONE]
-        _meet(posts, first, last, goes_to, met)
+        term = uint64(order[rank])
+        first, last = term_starts[term], term_starts[term + _ONE]
+        _count_routed(posts, first, last, routed_to, routed)
         frequency = int64(last - first)
         if weight < 0:
-            best = _least_variance(loads, met, frequency, total)
+            best = _least_variance(loads, routed, frequency, total)
         else:
-            best = _least_overload(loads, met, frequency, work[word], total, weight)
-        extra = frequency - met[best] + work[word]
+            best = _least_overload(loads, routed, frequency, work[term], total, weight)
+        extra = frequency - routed[best] + work[term]
         loads[best] += extra
         total += extra
-        chosen[word] = uint16(best)
+        chosen[term] = uint16(best)
         bit, part = _ONE << (best & uint64(63)), best >> uint64(6)
         for at in range(first, last):
-            goes_to[uint64(posts[at]), part] |= bit
+            routed_to[uint64(posts[at]), part] |= bit
 
 
-@inlined
-def _meet_others(words, starts, posts, first, last, word, chosen, met, seen, count):  # type: ignore[no-untyped-def]
-    """Count, for each matcher, the posts of a word that go there for another word; how many posts were ever looked at.
+@inline
+def _count_routed_by_others(post_terms, starts, posts, first, last, term, chosen, routed, seen, count):  # type: ignore[no-untyped-def]
+    """Count for each matcher the posts of a term that other terms route to it. Return the number of posts read so far.
 
-    Of a frequent word some hundred posts stand for all. `seen` says which post was the last to go to a matcher.
+    For a frequent term, a few hundred posts are extrapolated. `seen` is the last post read that each matcher gets.
     """
-    met[:] = 0
-    step = max(_ONE, (last - first) // uint64(_ENOUGH_POSTS))
+    routed[:] = 0
+    step = max(_ONE, (last - first) // uint64(_SAMPLED_POSTS_PER_TERM))
     for at in range(first, last, step):
         post = uint64(posts[at])
         count += _ONE
         for place in range(starts[post], starts[post + _ONE]):
-            other = uint64(words[place])
+            other = uint64(post_terms[place])
             matcher = uint64(chosen[other])
-            if other != word and seen[matcher] != count:
+            if other != term and seen[matcher] != count:
                 seen[matcher] = count
-                met[matcher] += 1
+                routed[matcher] += 1
     if step > _ONE:
-        frequency, looked = int64(last - first), int64((last - first + step - _ONE) // step)
-        for matcher in range(uint64(met.size)):
-            met[matcher] = met[matcher] * frequency // looked
+        frequency, sampled = int64(last - first), int64((last - first + step - _ONE) // step)
+        for matcher in range(uint64(routed.size)):
+            routed[matcher] = routed[matcher] * frequency // sampled
     return count
 
 
@@ -182,19 +182,19 @@ def _meet_others(words, starts, posts, first, last, word, chosen, met, seen, cou
     write(uint64),
     write(uint16),
 )
-def _choose_again(words, starts, posts, said, order, work, weight, loads, met, seen, chosen):  # type: ignore[no-untyped-def]
-    """Take every word from its matcher and choose anew; `loads` are those of `chosen` before and after."""
+def _reassign(post_terms, starts, posts, term_starts, order, work, weight, loads, routed, seen, chosen):  # type: ignore[no-untyped-def]
+    """Remove every term from its matcher and assign it again; `loads` are those of `chosen` before and after."""
     total, count = int64(0), _ZERO
     for matcher in range(uint64(loads.size)):
         total += loads[matcher]
     for rank in range(uint64(order.size)):
-        word = uint64(order[rank])
-        first, last = said[word], said[word + _ONE]
-        count = _meet_others(words, starts, posts, first, last, word, chosen, met, seen, count)
-        frequency, before = int64(last - first), uint64(chosen[word])
-        loads[before] -= frequency - met[before] + work[word]
-        total -= frequency - met[before] + work[word]
-        best = _least_overload(loads, met, frequency, work[word], total, weight)
-        loads[best] += frequency - met[best] + work[word]
-        total += frequency - met[best] + work[word]
-        chosen[word] = uint16(best)
+        term = uint64(order[rank])
+        first, last = term_starts[term], term_starts[term + _ONE]
+        count = _count_routed_by_others(post_terms, starts, posts, first, last, term, chosen, routed, seen, count)
+        frequency, before = int64(last - first), uint64(chosen[term])
+        loads[before] -= frequency - routed[before] + work[term]
+        total -= frequency - routed[before] + work[term]
+        best = _least_overload(loads, routed, frequency, work[term], total, weight)
+        loads[best] += frequency - routed[best] + work[term]
+        total += frequency - routed[best] + work[term]
+        chosen[term] = uint16(best)

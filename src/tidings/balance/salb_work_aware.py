@@ -1,9 +1,9 @@
-"""A plan by `salb+` that knows the subscriptions, not only the posts.
+"""`salb+` with knowledge of the subscriptions, not only of the posts.
 
-A post is sent to a matcher for the rarest word of a subscription (`index/lead.py`), so only such words, the *leads*,
-are any load at all. And what a lead brings is less the posts that say it than what has to be done for each of them:
-entries are looked at, and matches are written. So words are learned that lead, each with the work that a sample of
-posts made when it was matched once; a word is hot when posts and work together are too much for one matcher.
+A post is sent to a matcher because of the anchor of a subscription (`query/anchors.py`), so only anchors cause load.
+The load of an anchor depends less on the number of its posts than on the work per post: entries are checked and
+matches are written. So the plan is learned for anchors only, each with the work that matching a sample of posts took.
+A term is hot if its posts and its work together are too much for one matcher.
 """
 
 from __future__ import annotations
@@ -16,124 +16,126 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidings.balance.corpus import Corpus, joined, receive_texts
+from tidings.balance.corpus import Corpus, analyze_texts, concat_batches
 from tidings.balance.salb import salb_plus
-from tidings.balance.split_corpus import split
-from tidings.balance.word_registry import DEFAULT, fit
-from tidings.index.builder import by_frequency
+from tidings.balance.split_corpus import split_hot_terms
+from tidings.balance.word_registry import DEFAULT_PARTITIONER, fit_word_plan
+from tidings.index.builder import number_by_frequency
 from tidings.index.segment import build_segment
-from tidings.matching.segment_matcher import FlatMatcher, no_positions
-from tidings.plan.hot_splits import Versions, version_counts
-from tidings.plan.words import LearnedPlan, WordPlan, hashed
-from tidings.query.anchors import lead_terms
+from tidings.matching.segment_matcher import SegmentMatcher, missing_positions
+from tidings.plan.hot_splits import HotSplits, split_counts
+from tidings.plan.words import LearnedPlan, WordPlan, hash_to_matchers
+from tidings.query.anchors import anchor_terms
 from tidings.query.conjunctions import Conjunctions
-from tidings.text.analyzer import Received
+from tidings.text.analyzer import AnalyzedBatch
 from tidings.text.vocabulary import Vocabulary
 
-# In posts: on real tweets a post costs a matcher 44 ns, its words included, an entry 2 to 7, a match 1 to 7.
-_ENTRY, _MATCH = 0.15, 0.15
-_BATCH = 2_000
-_ENOUGH_MATCHES = 20_000_000
+# In units of posts. On real tweets, a post with its terms costs a matcher 44 ns, an entry 2 to 7, a match 1 to 7.
+_ENTRY_COST, _MATCH_COST = 0.15, 0.15
+_BATCH_POSTS = 2_000
+_MAX_MATCHES = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """Conjunctions whose words are numbered by frequency from 1 on, as `terms` are, and posts that say them.
+class SubscriptionSample:
+    """Conjunctions and posts whose terms are numbered from 1 by frequency: term n is `terms[n - 1]`.
 
-    There must be nothing between the posts.
+    The posts must follow each other without gaps.
     """
 
     terms: Sequence[bytes]
     conjunctions: Conjunctions
-    posts: Received
+    posts: AnalyzedBatch
 
     @classmethod
-    def of(cls, terms: Sequence[bytes], conjunctions: Conjunctions, posts: Received) -> Asked:
-        """With words numbered in any way; posts alike."""
-        numbers, kept = by_frequency(conjunctions, len(terms))
-        numbered = Received(numbers[posts.terms], posts.bounds)
-        return cls([terms[old - 1] for old in kept.tolist()], conjunctions.renumbered(numbers), numbered)
+    def build(cls, terms: Sequence[bytes], conjunctions: Conjunctions, posts: AnalyzedBatch) -> SubscriptionSample:
+        """Build a sample from conjunctions and posts whose terms are numbered in the order of `terms`."""
+        numbers, used = number_by_frequency(conjunctions, len(terms))
+        renumbered = AnalyzedBatch(numbers[posts.terms], posts.bounds)
+        return cls([terms[old - 1] for old in used.tolist()], conjunctions.renumber_terms(numbers), renumbered)
 
-    def work(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-        """(how many posts say each word, the entries each word leads to, the matches of each conjunction)."""
-        alone = replace(self.conjunctions, owner=np.arange(len(self.conjunctions), dtype=np.uint32))
-        segment = build_segment(alone, pa.array(np.arange(len(alone))))
-        matcher, matches, seen = FlatMatcher(segment, len(self.terms)), np.zeros(len(alone)), 0
-        bounds = self.posts.bounds[np.random.default_rng(0).permutation(len(self.posts))]  # of all times alike
-        while seen < len(bounds) and matches.sum() < _ENOUGH_MATCHES:
-            some = Received(self.posts.terms, bounds[seen : seen + _BATCH])
-            hits = matcher.match(some, no_positions(len(some)))
-            matches += np.bincount(hits.subscriptions, minlength=len(alone))
-            seen += len(some)
+    def measure_work(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+        """Return the posts per term, the entries per anchor and the matches per conjunction."""
+        separate = replace(self.conjunctions, subscription=np.arange(len(self.conjunctions), dtype=np.uint32))
+        segment = build_segment(separate, pa.array(np.arange(len(separate))))
+        matcher, matches, seen = SegmentMatcher(segment, len(self.terms)), np.zeros(len(separate)), 0
+        bounds = self.posts.bounds[np.random.default_rng(0).permutation(len(self.posts))]  # from all times equally
+        while seen < len(bounds) and matches.sum() < _MAX_MATCHES:
+            batch = AnalyzedBatch(self.posts.terms, bounds[seen : seen + _BATCH_POSTS])
+            hits = matcher.match(batch, missing_positions(len(batch)))
+            matches += np.bincount(hits.subscriptions, minlength=len(separate))
+            seen += len(batch)
         entries = np.zeros(len(self.terms) + 1)
-        entries[segment.keys] = np.diff(segment.key_start)
-        said = np.bincount(self.posts.terms, minlength=len(self.terms) + 1)
-        said[0] = 0
-        return said, entries, matches * (len(self.posts) / max(1, seen))
+        entries[segment.anchors] = np.diff(segment.anchor_start)
+        posts = np.bincount(self.posts.terms, minlength=len(self.terms) + 1)
+        posts[0] = 0
+        return posts, entries, matches * (len(self.posts) / max(1, seen))
 
 
 def fit_texts(
     name: str, texts: pa.Array, terms: Sequence[bytes], conjunctions: Conjunctions | None, matchers: int
 ) -> WordPlan:
-    """A plan by the name of its algorithm, from posts and the subscribed words; `salb+` also looks at who asks."""
-    words = Vocabulary.build(terms)
-    if name != DEFAULT or conjunctions is None:
-        return fit(name, Corpus.of_texts(texts, words), matchers)
-    return fit_asked(Asked.of(terms, conjunctions, joined(receive_texts(texts, words))), matchers)
+    """Fit a plan by the name of its algorithm to posts and subscribed terms; `salb+` uses the conjunctions too."""
+    vocabulary = Vocabulary.build(terms)
+    if name != DEFAULT_PARTITIONER or conjunctions is None:
+        return fit_word_plan(name, Corpus.from_texts(texts, vocabulary), matchers)
+    posts = concat_batches(analyze_texts(texts, vocabulary))
+    return fit_work_aware(SubscriptionSample.build(terms, conjunctions, posts), matchers)
 
 
-def fit_asked(asked: Asked, matchers: int, split_hot: bool = True, seed: int = 0) -> LearnedPlan:
-    """The plan for these subscriptions. Of words that lead nowhere it has the hot ones only."""
-    is_hot, is_lead, work, counts = _settled(asked, matchers, split_hot)
-    corpus = _leading(asked, is_lead)
-    numbers = Vocabulary.build(asked.terms).numbers(corpus.terms).astype(np.int64)
-    versions = counts[numbers]
-    apart, starts = split(corpus, versions)
-    chosen = salb_plus(apart, matchers, np.repeat(work[numbers] // versions, versions))
-    idle = [asked.terms[number - 1] for number in np.flatnonzero(is_hot & ~is_lead).tolist()]
-    words, placed = Vocabulary.build([*corpus.terms, *idle]), _with_idle(Versions(chosen, starts), idle, matchers)
-    return LearnedPlan(DEFAULT, matchers, seed, corpus.size, words, placed)
+def fit_work_aware(sample: SubscriptionSample, matchers: int, split_hot: bool = True, seed: int = 0) -> LearnedPlan:
+    """Fit a plan to these subscriptions. It contains the anchors, and hot terms that are not anchors."""
+    is_hot, is_anchor, work, counts = _fixpoint(sample, matchers, split_hot)
+    corpus = _build_anchor_corpus(sample, is_anchor)
+    numbers = Vocabulary.build(sample.terms).find_ids(corpus.terms).astype(np.int64)
+    splits = counts[numbers]
+    split_corpus, starts = split_hot_terms(corpus, splits)
+    chosen = salb_plus(split_corpus, matchers, np.repeat(work[numbers] // splits, splits))
+    idle = [sample.terms[number - 1] for number in np.flatnonzero(is_hot & ~is_anchor).tolist()]
+    vocabulary = Vocabulary.build([*corpus.terms, *idle])
+    hot_splits = _add_idle_terms(HotSplits(chosen, starts), idle, matchers)
+    return LearnedPlan(DEFAULT_PARTITIONER, matchers, seed, corpus.size, vocabulary, hot_splits)
 
 
-class _Settled(NamedTuple):
-    """Of every word whether it is hot, whether it leads, the work it brings, and how many versions it needs."""
+class _TermLoads(NamedTuple):
+    """For every term: whether it is hot, whether it is an anchor, its work, and its number of splits."""
 
     is_hot: NDArray[np.bool_]
-    is_lead: NDArray[np.bool_]
+    is_anchor: NDArray[np.bool_]
     work: NDArray[np.int64]
     counts: NDArray[np.int64]
 
 
-def _settled(asked: Asked, matchers: int, split_hot: bool) -> _Settled:
-    """What is hot decides what leads, and what leads what is hot: what was found to be hot stays it, until all is."""
-    said, entries, matches = asked.work()
-    is_hot = np.zeros(len(asked.terms) + 1, bool)
+def _fixpoint(sample: SubscriptionSample, matchers: int, split_hot: bool) -> _TermLoads:
+    """Find hot terms and anchors, which depend on each other. A hot term stays hot, so this ends."""
+    posts, entries, matches = sample.measure_work()
+    is_hot = np.zeros(len(sample.terms) + 1, bool)
     while True:
-        leads = lead_terms(asked.conjunctions, np.flatnonzero(is_hot).astype(np.uint32))
-        is_lead = np.bincount(leads, minlength=len(is_hot)) > 0
-        is_lead[0] = False
-        work = _ENTRY * said * entries + _MATCH * np.bincount(leads, matches, len(is_hot))
-        work = np.where(is_lead, work, 0.0).astype(np.int64)
-        counts = np.minimum(matchers, version_counts(np.where(is_lead, said + work, 0), matchers))
-        heated = (counts > 1) & ~is_hot
-        if not split_hot or not heated.any():
-            return _Settled(is_hot, is_lead, work, np.where(is_hot, np.maximum(counts, 2), 1))
-        is_hot |= heated
+        anchors = anchor_terms(sample.conjunctions, np.flatnonzero(is_hot).astype(np.uint32))
+        is_anchor = np.bincount(anchors, minlength=len(is_hot)) > 0
+        is_anchor[0] = False
+        work = _ENTRY_COST * posts * entries + _MATCH_COST * np.bincount(anchors, matches, len(is_hot))
+        work = np.where(is_anchor, work, 0.0).astype(np.int64)
+        counts = np.minimum(matchers, split_counts(np.where(is_anchor, posts + work, 0), matchers))
+        newly_hot = (counts > 1) & ~is_hot
+        if not split_hot or not newly_hot.any():
+            return _TermLoads(is_hot, is_anchor, work, np.where(is_hot, np.maximum(counts, 2), 1))
+        is_hot |= newly_hot
 
 
-def _with_idle(versions: Versions, idle: Sequence[bytes], matchers: int) -> Versions:
-    """Hot words that lead nowhere are told too, two versions of each: the index would let a word lead that is not hot.
+def _add_idle_terms(splits: HotSplits, idle: Sequence[bytes], matchers: int) -> HotSplits:
+    """Add hot terms that are not anchors, with two splits each: otherwise the index could make them anchors.
 
-    Where they are hardly matters: for whoever subscribes to nothing else later on.
+    Their matchers hardly matter: they are used only by later subscriptions that have no other term.
     """
-    there = hashed(idle, matchers)
-    pairs = np.column_stack([there, (there + matchers // 2) % matchers]).astype(np.uint16)
-    starts = versions.starts[-1] + np.arange(2, 2 * len(idle) + 1, 2, dtype=np.uint64)
-    return Versions(np.concatenate([versions.matchers, pairs.ravel()]), np.concatenate([versions.starts, starts]))
+    first = hash_to_matchers(idle, matchers)
+    pairs = np.column_stack([first, (first + matchers // 2) % matchers]).astype(np.uint16)
+    starts = splits.starts[-1] + np.arange(2, 2 * len(idle) + 1, 2, dtype=np.uint64)
+    return HotSplits(np.concatenate([splits.matchers, pairs.ravel()]), np.concatenate([splits.starts, starts]))
 
 
-def _leading(asked: Asked, is_lead: NDArray[np.bool_]) -> Corpus:
-    """The posts with the words that lead."""
-    kept = is_lead[asked.posts.terms]
-    places = np.concatenate([[0], np.cumsum(kept)]).astype(np.uint32)
-    return Corpus.of_numbers([Received(asked.posts.terms[kept], places[asked.posts.bounds])], asked.terms)
+def _build_anchor_corpus(sample: SubscriptionSample, is_anchor: NDArray[np.bool_]) -> Corpus:
+    """Return the posts with their anchors only."""
+    keep = is_anchor[sample.posts.terms]
+    offsets = np.concatenate([[0], np.cumsum(keep)]).astype(np.uint32)
+    return Corpus.from_analyzed([AnalyzedBatch(sample.posts.terms[keep], offsets[sample.posts.bounds])], sample.terms)

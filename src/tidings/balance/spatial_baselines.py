@@ -1,53 +1,54 @@
-"""Space partitioning without an eye on words: a uniform grid, a kd-tree, an R-tree."""
+"""Spatial partitioning that ignores terms: a uniform grid, a kd-tree, an R-tree."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidings.balance.kdt_tree import Ground, Node
+from tidings.balance.kdt_tree import GridWorkload, KdtNode
 from tidings.balance.leaf_assignment import merge_nodes
 
 GRID_CELLS = 64  # along each side of the extent, as in the paper
-LEAVES_A_WORKER = 16  # of the R-tree
+LEAVES_PER_MATCHER = 16  # of the R-tree
 
-# (the area of each cell by row and column, the worker of each area)
-Owned = tuple[NDArray[np.int64], NDArray[np.int64]]
-
-
-def kd_leaves(root: Node, workers: int) -> list[tuple[Node, int]]:
-    """One leaf a worker, of nearly equally many posts."""
-    return [(node, worker) for worker, node in enumerate(root.by_space(workers))]
+# (the area of each cell by row and column, the matcher of each area)
+CellOwners = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-def grid_cells(ground: Ground, workers: int) -> Owned:
-    """Every cell is an area; those with posts are merged as nodes are, each other goes where the nearest of them is."""
-    columns, rows = ground.lines.columns, ground.lines.rows
-    posts = ground.workload.located
-    cell = ground.post_cells[posts, 1] * columns + ground.post_cells[posts, 0]
+def split_kd_tree(root: KdtNode, matchers: int) -> list[tuple[KdtNode, int]]:
+    """Return one leaf per matcher, with nearly equal numbers of posts."""
+    return [(node, matcher) for matcher, node in enumerate(root.split_by_space(matchers))]
+
+
+def assign_grid(grid: GridWorkload, matchers: int) -> CellOwners:
+    """Make every cell an area. Cells with posts are merged like nodes; an empty cell joins the nearest of them."""
+    columns, rows = grid.lines.columns, grid.lines.rows
+    posts = grid.workload.located
+    cell = grid.post_cells[posts, 1] * columns + grid.post_cells[posts, 0]
     used = np.unique(cell)
-    places = np.column_stack([used % columns, used // columns])
+    coordinates = np.column_stack([used % columns, used // columns])
     nodes = [
-        Node(ground, (c, r, c + 1, r + 1), posts[cell == number], _touching(ground, c, r, c, r))
-        for (c, r), number in zip(places.tolist(), used.tolist(), strict=True)
+        KdtNode(grid, (c, r, c + 1, r + 1), posts[cell == number], _find_touching(grid, c, r, c, r))
+        for (c, r), number in zip(coordinates.tolist(), used.tolist(), strict=True)
     ]
-    chosen = merge_nodes(nodes, workers)[0] if nodes else np.zeros(0, np.int64)
-    return np.arange(rows * columns).reshape(rows, columns), _nearest(places, chosen, columns, rows).ravel()
+    chosen = merge_nodes(nodes, matchers)[0] if nodes else np.zeros(0, np.int64)
+    owners = _spread_to_nearest(coordinates, chosen, columns, rows)
+    return np.arange(rows * columns).reshape(rows, columns), owners.ravel()
 
 
-def rtree_leaves(ground: Ground, workers: int) -> Owned:
-    """The leaves of a packed R-tree over the posts are merged as nodes are; a cell belongs to the leaf of its posts."""
-    posts = ground.workload.located
+def assign_rtree(grid: GridWorkload, matchers: int) -> CellOwners:
+    """Merge the leaves of a packed R-tree over the posts like nodes; a cell belongs to the leaf of its posts."""
+    posts = grid.workload.located
     if not len(posts):
-        return np.zeros((ground.lines.rows, ground.lines.columns), np.int64), np.zeros(1, np.int64)
-    leaf_of = _packed(ground.workload.positions[posts], max(4, len(posts) // (LEAVES_A_WORKER * workers)))
-    owner = _leaf_of_cells(ground, posts, leaf_of)
-    nodes = [_leaf_node(ground, posts[leaf_of == leaf], owner == leaf) for leaf in range(int(leaf_of.max()) + 1)]
-    return owner, merge_nodes(nodes, workers)[0]
+        return np.zeros((grid.lines.rows, grid.lines.columns), np.int64), np.zeros(1, np.int64)
+    leaf_of = _pack_rtree(grid.workload.positions[posts], max(4, len(posts) // (LEAVES_PER_MATCHER * matchers)))
+    owner = _assign_cells_to_leaves(grid, posts, leaf_of)
+    nodes = [_build_leaf_node(grid, posts[leaf_of == leaf], owner == leaf) for leaf in range(int(leaf_of.max()) + 1)]
+    return owner, merge_nodes(nodes, matchers)[0]
 
 
-def _packed(points: NDArray[np.float64], capacity: int) -> NDArray[np.int64]:
-    """The leaf each point is in, in an R-tree that the rtree library packs (sort-tile-recursive)."""
+def _pack_rtree(points: NDArray[np.float64], capacity: int) -> NDArray[np.int64]:
+    """Return the leaf of each point in an R-tree that the rtree library packs (sort-tile-recursive)."""
     from rtree import index
 
     stream = ((number, (lon, lat, lon, lat), None) for number, (lon, lat) in enumerate(points.tolist()))
@@ -58,41 +59,45 @@ def _packed(points: NDArray[np.float64], capacity: int) -> NDArray[np.int64]:
     return leaf_of
 
 
-def _leaf_of_cells(ground: Ground, posts: NDArray[np.intp], leaf_of: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The leaf most posts of a cell are in; of a cell without posts that of the nearest cell with some."""
-    columns, rows = ground.lines.columns, ground.lines.rows
-    cells = ground.post_cells[posts, 1] * columns + ground.post_cells[posts, 0]
+def _assign_cells_to_leaves(
+    grid: GridWorkload, posts: NDArray[np.intp], leaf_of: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return for each cell the leaf of most of its posts; for an empty cell that of the nearest cell with posts."""
+    columns, rows = grid.lines.columns, grid.lines.rows
+    cells = grid.post_cells[posts, 1] * columns + grid.post_cells[posts, 0]
     pairs, counts = np.unique(cells << 32 | leaf_of, return_counts=True)
     order = np.lexsort((counts, pairs >> 32))
     last = np.flatnonzero(np.diff(pairs[order] >> 32, append=-1))
     chosen = pairs[order][last]
-    places = np.column_stack([(chosen >> 32) % columns, (chosen >> 32) // columns])
-    return _nearest(places, chosen & 0xFFFFFFFF, columns, rows)
+    coordinates = np.column_stack([(chosen >> 32) % columns, (chosen >> 32) // columns])
+    return _spread_to_nearest(coordinates, chosen & 0xFFFFFFFF, columns, rows)
 
 
-def _nearest(places: NDArray[np.int64], values: NDArray[np.int64], columns: int, rows: int) -> NDArray[np.int64]:
-    """For every cell (row, column) the value of the nearest place (column, row); 0 where there are none."""
-    found = np.zeros((rows, columns), np.int64)
-    if not len(places):
-        return found
+def _spread_to_nearest(
+    coordinates: NDArray[np.int64], values: NDArray[np.int64], columns: int, rows: int
+) -> NDArray[np.int64]:
+    """Return for every cell (row, column) the value of the nearest coordinates (column, row), or 0 without any."""
+    cells = np.zeros((rows, columns), np.int64)
+    if not len(coordinates):
+        return cells
     for row in range(rows):
-        away = (places[:, 1] - row) ** 2 + (places[:, 0] - np.arange(columns)[:, None]) ** 2
-        found[row] = values[np.argmin(away, axis=1)]
-    return found
+        distance = (coordinates[:, 1] - row) ** 2 + (coordinates[:, 0] - np.arange(columns)[:, None]) ** 2
+        cells[row] = values[np.argmin(distance, axis=1)]
+    return cells
 
 
-def _touching(ground: Ground, left: int, low: int, right: int, high: int) -> NDArray[np.intp]:
-    """The boxes that touch these cells, the last ones included."""
-    box = ground.box_cells
+def _find_touching(grid: GridWorkload, left: int, low: int, right: int, high: int) -> NDArray[np.intp]:
+    """Return the conjunctions whose box touches these cells, from the first to the last inclusive."""
+    box = grid.box_cells
     in_columns = (box[:, 0] <= right) & (box[:, 2] >= left)
     return np.flatnonzero(in_columns & (box[:, 1] <= high) & (box[:, 3] >= low))
 
 
-def _leaf_node(ground: Ground, posts: NDArray[np.intp], is_own: NDArray[np.bool_]) -> Node:
-    """A node of any set of cells: what touches its bounding box is a good enough guess of what is asked for there."""
-    rows, columns = np.nonzero(is_own)
+def _build_leaf_node(grid: GridWorkload, posts: NDArray[np.intp], is_member: NDArray[np.bool_]) -> KdtNode:
+    """Build a node from any set of cells. Its conjunctions are estimated by its bounding box."""
+    rows, columns = np.nonzero(is_member)
     if not len(rows):
-        return Node(ground, (0, 0, 0, 0), posts, np.zeros(0, np.intp))
+        return KdtNode(grid, (0, 0, 0, 0), posts, np.zeros(0, np.intp))
     corners = (int(columns.min()), int(rows.min()), int(columns.max()), int(rows.max()))
     cells = (corners[0], corners[1], corners[2] + 1, corners[3] + 1)
-    return Node(ground, cells, posts, _touching(ground, *corners))
+    return KdtNode(grid, cells, posts, _find_touching(grid, *corners))

@@ -1,4 +1,4 @@
-"""From a sample of posts and compiled subscriptions to a space plan."""
+"""Fit a spatial plan to a sample of posts and compiled subscriptions."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidings.balance.spatial_registry import fit_space
+from tidings.balance.spatial_registry import fit_spatial_plan
 from tidings.balance.workload import Workload
-from tidings.plan.space import SpacePlan
+from tidings.plan.space import SpatialPlan
 from tidings.query.conjunctions import Conjunctions
-from tidings.text.analyzer import Receiver
+from tidings.text.analyzer import Analyzer
 from tidings.text.vocabulary import Vocabulary
 
-Located = tuple[pa.Array, NDArray[np.float64]]  # texts of posts, and where they are
-LearnSpace = Callable[[Sequence[bytes], Conjunctions], SpacePlan]  # the subscribed words, the subscriptions → a plan
-MAX_CONJUNCTIONS = 100_000  # that a plan is learned from; more tell nothing new
+PostSample = tuple[pa.Array, NDArray[np.float64]]  # texts and positions of posts
+SpatialFitter = Callable[[Sequence[bytes], Conjunctions], SpatialPlan]  # subscribed terms, subscriptions → plan
+MAX_CONJUNCTIONS = 100_000  # that a plan is learned from; more do not change it noticeably
 
 
-def learn_space(name: str, workers: int, sample: Callable[[], Located], seed: int = 0) -> LearnSpace:
-    """How to learn a plan once the subscriptions are compiled; the sample is asked for only then."""
+def spatial_fitter(name: str, matchers: int, sample: Callable[[], PostSample], seed: int = 0) -> SpatialFitter:
+    """Return a function that fits a plan to compiled subscriptions; it calls `sample` for the posts."""
 
-    def learn(terms: Sequence[bytes], conjunctions: Conjunctions) -> SpacePlan:
-        return fit_space(name, workload_of(terms, conjunctions, sample(), seed), workers)
+    def fit(terms: Sequence[bytes], conjunctions: Conjunctions) -> SpatialPlan:
+        return fit_spatial_plan(name, build_workload(terms, conjunctions, sample(), seed), matchers)
 
-    return learn
+    return fit
 
 
-def workload_of(terms: Sequence[bytes], conjunctions: Conjunctions, posts: Located, seed: int = 0) -> Workload:
-    """Posts and subscriptions as plans are learned from and judged by; of very many subscriptions a sample."""
+def build_workload(terms: Sequence[bytes], conjunctions: Conjunctions, posts: PostSample, seed: int = 0) -> Workload:
+    """Build the workload to learn or evaluate a plan with. Above `MAX_CONJUNCTIONS`, conjunctions are sampled."""
     texts, positions = posts
-    received = Receiver(Vocabulary.build(terms)).receive(texts)
+    analyzed = Analyzer(Vocabulary.build(terms)).analyze(texts)
     scale = max(1.0, len(conjunctions) / MAX_CONJUNCTIONS)
     if len(conjunctions) > MAX_CONJUNCTIONS:
-        drawn = np.random.default_rng(seed).choice(len(conjunctions), MAX_CONJUNCTIONS, replace=False)
-        conjunctions = conjunctions.select(np.sort(drawn))
-    return Workload.of(terms, received, positions, conjunctions, scale)
+        rows = np.random.default_rng(seed).choice(len(conjunctions), MAX_CONJUNCTIONS, replace=False)
+        conjunctions = conjunctions.select(np.sort(rows))
+    return Workload.build(terms, analyzed, positions, conjunctions, scale)

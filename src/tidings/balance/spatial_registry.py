@@ -1,4 +1,4 @@
-"""Learning a space plan from a sample of posts and the subscriptions. A new algorithm joins by being listed."""
+"""Registry of the spatial partitioners, which learn a spatial plan from a sample of posts and the subscriptions."""
 
 from __future__ import annotations
 
@@ -9,137 +9,145 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidings.balance.kdt_hybrid import partition_hybrid
-from tidings.balance.kdt_tree import Ground, Node
-from tidings.balance.spatial_baselines import GRID_CELLS, Owned, grid_cells, kd_leaves, rtree_leaves
-from tidings.balance.term_assignment import TextSplit, by_frequency, by_hypergraph, by_metric
-from tidings.balance.work_model import Sample, WorkModel
+from tidings.balance.kdt_tree import GridWorkload, KdtNode
+from tidings.balance.spatial_baselines import GRID_CELLS, CellOwners, assign_grid, assign_rtree, split_kd_tree
+from tidings.balance.term_assignment import TermSplitter, split_by_frequency, split_by_hypergraph, split_by_metric
+from tidings.balance.work_model import WorkModel, WorkSample
 from tidings.balance.workload import Workload
 from tidings.errors import InputError
-from tidings.plan.grid_lines import Lines
+from tidings.plan.grid_lines import GridLines
 from tidings.plan.load_model import LoadModel
-from tidings.plan.space import Area, SpacePlan
-from tidings.plan.words import checked_matchers
+from tidings.plan.space import Area, SpatialPlan
+from tidings.plan.words import check_matcher_count
 
-Leaves = list[tuple[Node, int]]
-TEXT: Mapping[str, TextSplit] = {"frequency": by_frequency, "hypergraph": by_hypergraph, "metric": by_metric}
-TREES: Mapping[str, Callable[[Node, int], Leaves]] = {"kdt": partition_hybrid, "kdtree": kd_leaves}
-CELLS: Mapping[str, Callable[[Ground, int], Owned]] = {"grid": grid_cells, "rtree": rtree_leaves}
-SPACE_PARTITIONERS = ("hybrid", "kdt", "grid", "kdtree", "rtree", "frequency", "hypergraph", "metric")
-_CUT_AGAIN = 4
-_HELD_OUT = 3  # every so manyth post is kept from the candidates of `hybrid`, to judge them by
+Leaves = list[tuple[KdtNode, int]]  # each with its matcher
+TreeGrower = Callable[[KdtNode, int], Leaves]
+PlanBuilder = Callable[[Workload, int, LoadModel], SpatialPlan]
+
+TEXT: Mapping[str, TermSplitter] = {
+    "frequency": split_by_frequency,
+    "hypergraph": split_by_hypergraph,
+    "metric": split_by_metric,
+}
+TREES: Mapping[str, TreeGrower] = {"kdt": partition_hybrid, "kdtree": split_kd_tree}
+CELLS: Mapping[str, Callable[[GridWorkload, int], CellOwners]] = {"grid": assign_grid, "rtree": assign_rtree}
+SPATIAL_PARTITIONERS = ("hybrid", "kdt", "grid", "kdtree", "rtree", "frequency", "hypergraph", "metric")
+_CUT_ROUNDS = 4
+_HELD_OUT = 3  # every third post is withheld from the candidates of `hybrid`, to compare them
 
 
-def fit_space(name: str, workload: Workload, workers: int, model: LoadModel | None = None) -> SpacePlan:
-    """A plan by the name of its algorithm."""
-    if name not in SPACE_PARTITIONERS:
-        raise InputError(f"There is no partitioner called {name!r}; choose one of: {', '.join(SPACE_PARTITIONERS)}.")
-    checked_matchers(workers)
+def fit_spatial_plan(name: str, workload: Workload, matchers: int, model: LoadModel | None = None) -> SpatialPlan:
+    """Fit a plan by the name of its algorithm. Raises InputError for an unknown name."""
+    if name not in SPATIAL_PARTITIONERS:
+        raise InputError(f"partitioner {name!r}: unknown. Choose one of: {', '.join(SPATIAL_PARTITIONERS)}.")
+    check_matcher_count(matchers)
     posts = len(workload.positions)
-    model = model or LoadModel.paced(posts, len(workload.anchors))
+    model = model or LoadModel.with_update_rate(posts, len(workload.anchors))
     if name in TEXT:
-        everywhere = _text_area(workload, workers, TEXT[name])
-        lines = Lines(np.zeros(0), np.zeros(0))
-        return SpacePlan(name, workers, posts, lines, np.zeros(1, np.uint32), (everywhere, everywhere), model)
+        everywhere = _build_text_area(workload, matchers, TEXT[name])
+        lines = GridLines(np.zeros(0), np.zeros(0))
+        return SpatialPlan(name, matchers, posts, lines, np.zeros(1, np.uint32), (everywhere, everywhere), model)
     if name == "hybrid":
-        return replace(_best_tree(workload, workers, model), algorithm=name)
-    ground = Ground.of(workload, _lines(name, workload), model)
+        return replace(_fit_best_candidate(workload, matchers, model), algorithm=name)
+    grid = GridWorkload.build(workload, _choose_lines(name, workload), model)
     if name in TREES:
-        return _tree(name, TREES[name](ground.root(), workers), ground, workers)
-    area_of_cell, owners = CELLS[name](ground, workers)
-    return _plan(name, area_of_cell, [Area((worker,)) for worker in owners.tolist()], ground, workers)
+        return _build_tree_plan(name, TREES[name](grid.root(), matchers), grid, matchers)
+    area_of_cell, owners = CELLS[name](grid, matchers)
+    return _build_plan(name, area_of_cell, [Area((matcher,)) for matcher in owners.tolist()], grid, matchers)
 
 
-def _best_tree(workload: Workload, workers: int, model: LoadModel) -> SpacePlan:
-    """The tree whose busiest worker has least to do for posts that it was not made from, made again from all posts."""
+def _fit_best_candidate(workload: Workload, matchers: int, model: LoadModel) -> SpatialPlan:
+    """Choose the candidate whose busiest matcher has least work for held-out posts, and fit it to all posts."""
     number = np.arange(len(workload.positions))
-    held_out = Sample.of(workload.of_posts(number[number % _HELD_OUT == 0]))
-    learned = workload.of_posts(number[number % _HELD_OUT > 0])
-    busiest = [max(held_out.work(make(learned, workers, model), WorkModel())) for make in CANDIDATES]
-    return CANDIDATES[int(np.argmin(busiest))](workload, workers, model)
+    held_out = WorkSample.build(workload.select_posts(number[number % _HELD_OUT == 0]))
+    training = workload.select_posts(number[number % _HELD_OUT > 0])
+    busiest = [max(held_out.estimate_ns(build(training, matchers, model), WorkModel())) for build in CANDIDATES]
+    return CANDIDATES[int(np.argmin(busiest))](workload, matchers, model)
 
 
-def _by_posts(grow: Callable[[Node, int], Leaves]) -> MakeTree:
-    """Cuts have equally many posts on both sides."""
+def _by_posts(grow: TreeGrower) -> PlanBuilder:
+    """Return a builder whose cuts have equally many posts on both sides."""
 
-    def make(workload: Workload, workers: int, model: LoadModel) -> SpacePlan:
-        ground = Ground.of(workload, Lines.by_posts(workload.positions), model)
-        return _tree("hybrid", grow(ground.root(), workers), ground, workers)
+    def build(workload: Workload, matchers: int, model: LoadModel) -> SpatialPlan:
+        grid = GridWorkload.build(workload, GridLines.from_posts(workload.positions), model)
+        return _build_tree_plan("hybrid", grow(grid.root(), matchers), grid, matchers)
 
-    return make
+    return build
 
 
-def _by_work(grow: Callable[[Node, int], Leaves]) -> MakeTree:
-    """Cuts have equally much work on both sides: what posts find counts, not only how many there are.
+def _by_work(grow: TreeGrower) -> PlanBuilder:
+    """Return a builder whose cuts have equal work on both sides: posts are weighted by what they match.
 
-    What a worker has to do beside that, as its subscriptions come and go, is known when the cuts are made: then its
-    posts are given that weight too, and the cuts are made again, some times. The most even ones are kept.
+    A matcher also has work for insertions and deletions, which is known only after the cuts. The weights of its posts
+    are then scaled to its whole work and the cuts are made again, `_CUT_ROUNDS` times. The most even plan wins.
     """
 
-    def make(workload: Workload, workers: int, model: LoadModel) -> SpacePlan:
-        sample, lines = Sample.of(workload), Lines.by_posts(workload.positions)
-        weights = sample.post_ns(WorkModel())
-        made: list[tuple[float, SpacePlan]] = []
-        for _ in range(_CUT_AGAIN):
-            ground = Ground.of(workload, lines, model, weights)
-            plan = _tree("hybrid", grow(ground.root(), workers), ground, workers)
-            work, owner = sample.work(plan, WorkModel()), plan.first_workers(workload.positions)
-            made.append((float(work.max()), plan))
-            weights = weights * (work / np.maximum(np.bincount(owner, weights, workers), 1e-9))[owner]
-        return min(made, key=lambda one: one[0])[1]
+    def build(workload: Workload, matchers: int, model: LoadModel) -> SpatialPlan:
+        sample, lines = WorkSample.build(workload), GridLines.from_posts(workload.positions)
+        weights = sample.estimate_post_ns(WorkModel())
+        plans: list[tuple[float, SpatialPlan]] = []
+        for _ in range(_CUT_ROUNDS):
+            grid = GridWorkload.build(workload, lines, model, weights)
+            plan = _build_tree_plan("hybrid", grow(grid.root(), matchers), grid, matchers)
+            work, owner = sample.estimate_ns(plan, WorkModel()), plan.first_matchers(workload.positions)
+            plans.append((float(work.max()), plan))
+            weights = weights * (work / np.maximum(np.bincount(owner, weights, matchers), 1e-9))[owner]
+        return min(plans, key=lambda candidate: candidate[0])[1]
 
-    return make
-
-
-def _words_alone(root: Node, workers: int) -> Leaves:
-    return [(node, worker) for worker, node in enumerate(root.by_text(workers, by_metric))]
+    return build
 
 
-MakeTree = Callable[[Workload, int, LoadModel], SpacePlan]
-CANDIDATES: Sequence[MakeTree] = (
+def _split_terms_only(root: KdtNode, matchers: int) -> Leaves:
+    return [(node, matcher) for matcher, node in enumerate(root.split_by_text(matchers, split_by_metric))]
+
+
+CANDIDATES: Sequence[PlanBuilder] = (
     _by_posts(partition_hybrid),
-    _by_work(kd_leaves),
-    _by_posts(_words_alone),
+    _by_work(split_kd_tree),
+    _by_posts(_split_terms_only),
 )
 
 
-def _tree(name: str, leaves: Leaves, ground: Ground, workers: int) -> SpacePlan:
-    area_of_cell, areas = _areas(leaves, ground.lines, ground.workload.terms)
-    return _plan(name, area_of_cell, areas, ground, workers)
+def _build_tree_plan(name: str, leaves: Leaves, grid: GridWorkload, matchers: int) -> SpatialPlan:
+    area_of_cell, areas = _build_areas(leaves, grid.lines, grid.workload.terms)
+    return _build_plan(name, area_of_cell, areas, grid, matchers)
 
 
-def _plan(name: str, area_of_cell: NDArray[np.int64], areas: Sequence[Area], ground: Ground, workers: int) -> SpacePlan:
-    cells, nowhere = area_of_cell.ravel().astype(np.uint32), Area(tuple(range(workers)))
-    posts = len(ground.workload.positions)
-    return SpacePlan(name, workers, posts, ground.lines, cells, (*areas, nowhere), ground.model)
+def _build_plan(
+    name: str, area_of_cell: NDArray[np.int64], areas: Sequence[Area], grid: GridWorkload, matchers: int
+) -> SpatialPlan:
+    cells, unlocated = area_of_cell.ravel().astype(np.uint32), Area(tuple(range(matchers)))
+    posts = len(grid.workload.positions)
+    return SpatialPlan(name, matchers, posts, grid.lines, cells, (*areas, unlocated), grid.model)
 
 
-def _lines(name: str, workload: Workload) -> Lines:
+def _choose_lines(name: str, workload: Workload) -> GridLines:
     located = workload.positions[workload.located]
     if name != "grid":
-        return Lines.by_posts(workload.positions)
+        return GridLines.from_posts(workload.positions)
     extent = [*located.min(axis=0), *located.max(axis=0)] if len(located) else [-180.0, -90.0, 180.0, 90.0]
-    return Lines.even(extent, GRID_CELLS)
+    return GridLines.uniform(extent, GRID_CELLS)
 
 
-def _text_area(workload: Workload, workers: int, split: TextSplit) -> Area:
+def _build_text_area(workload: Workload, matchers: int, split: TermSplitter) -> Area:
     anchors = np.unique(workload.anchors[workload.anchors > 0])
-    part_of = split(workload, np.arange(len(workload.positions)), anchors, workers)
-    words = {workload.terms[word - 1]: int(part) for word, part in zip(anchors.tolist(), part_of, strict=True)}
-    return Area(tuple(range(workers)), words)
+    part_of = split(workload, np.arange(len(workload.positions)), anchors, matchers)
+    matcher_of = {workload.terms[term - 1]: int(part) for term, part in zip(anchors.tolist(), part_of, strict=True)}
+    return Area(tuple(range(matchers)), matcher_of)
 
 
-def _areas(
-    leaves: Sequence[tuple[Node, int]], lines: Lines, terms: Sequence[bytes]
-) -> tuple[NDArray[np.int64], list[Area]]:
-    """Nodes of the same cells are one area, whose words their workers share."""
-    together: dict[tuple[int, int, int, int], list[tuple[Node, int]]] = {}
-    for node, worker in leaves:
-        together.setdefault(node.cells, []).append((node, worker))
+def _build_areas(leaves: Leaves, lines: GridLines, terms: Sequence[bytes]) -> tuple[NDArray[np.int64], list[Area]]:
+    """Combine leaves with the same cells into one area, whose terms their matchers divide among them."""
+    leaves_of: dict[tuple[int, int, int, int], Leaves] = {}
+    for node, matcher in leaves:
+        leaves_of.setdefault(node.cells, []).append((node, matcher))
     area_of_cell = np.zeros((lines.rows, lines.columns), np.int64)
     areas: list[Area] = []
-    for (left, low, right, high), nodes in together.items():
+    for (left, low, right, high), group in leaves_of.items():
         area_of_cell[low:high, left:right] = len(areas)
-        workers = tuple(dict.fromkeys(worker for _, worker in nodes))
-        words = {terms[word - 1]: worker for node, worker in nodes if node.words is not None for word in node.words}
-        areas.append(Area(workers, words if len(workers) > 1 else {}))
+        matchers = tuple(dict.fromkeys(matcher for _, matcher in group))
+        matcher_of = {
+            terms[term - 1]: matcher for node, matcher in group if node.terms is not None for term in node.terms
+        }
+        areas.append(Area(matchers, matcher_of if len(matchers) > 1 else {}))
     return area_of_cell, areas

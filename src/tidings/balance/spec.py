@@ -1,4 +1,4 @@
-"""What a user asks for when the index is to be shared out: an algorithm by its name, or a plan by its file."""
+"""What a user requests for a partitioned index: an algorithm by its name, or a plan file."""
 
 from __future__ import annotations
 
@@ -8,79 +8,82 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidings.balance.salb_work_aware import fit_texts
-from tidings.balance.spatial_fit import Located, learn_space
-from tidings.balance.spatial_registry import SPACE_PARTITIONERS
-from tidings.balance.word_registry import LEARNED, PARTITIONERS
+from tidings.balance.spatial_fit import PostSample, spatial_fitter
+from tidings.balance.spatial_registry import SPATIAL_PARTITIONERS
+from tidings.balance.word_registry import WORD_ALGORITHMS, WORD_PARTITIONERS
 from tidings.errors import InputError
-from tidings.plan.load import load_any_plan
-from tidings.plan.placement.placer import placer
-from tidings.plan.space import SpacePlan
-from tidings.plan.words import HashPlan, LearnedPlan, WordPlan, checked_matchers
+from tidings.plan.load import read_plan
+from tidings.plan.placement.placer import get_placer
+from tidings.plan.space import SpatialPlan
+from tidings.plan.words import HashPlan, LearnedPlan, WordPlan, check_matcher_count
 from tidings.query.conjunctions import Conjunctions
 
-Learn = Callable[[Sequence[bytes], Conjunctions], WordPlan | SpacePlan]
-Sample = Callable[[], Located]
-QUICK_SAMPLE = 100_000  # posts that a plan is learned from when nobody made one before
+PlanFitter = Callable[[Sequence[bytes], Conjunctions], WordPlan | SpatialPlan]
+SampleSource = Callable[[], PostSample]
+QUICK_SAMPLE_POSTS = 100_000  # that a plan is learned from if there is no plan file
 
 
 @dataclass(frozen=True, slots=True)
-class WantedPlan:
-    """A partitioner and a placement that exist, and how many matchers."""
+class PlanSpec:
+    """A valid partitioner and placement, and the number of matchers."""
 
     partitioner: str
     matchers: int
     placement: str
-    learned: LearnedPlan | SpacePlan | None = None  # when the partitioner is a file
-    origin: str = ""  # what tells that file from others
+    plan: LearnedPlan | SpatialPlan | None = None  # if the partitioner is a file
+    plan_checksum: str = ""  # of that file
 
     @classmethod
-    def checked(cls, partitioner: str, matchers: int | None, placement: str, cores: int = 1) -> WantedPlan:
-        """InputError when there is no such thing. Without a number, the plan's own, or one matcher a core."""
-        placer(placement)
-        if partitioner in (*PARTITIONERS, *SPACE_PARTITIONERS):
-            return cls(partitioner, checked_matchers(matchers if matchers is not None else cores), placement)
-        if not Path(partitioner).exists():
-            known = ", ".join((*PARTITIONERS, *SPACE_PARTITIONERS))
-            raise InputError(f"There is no partitioner and no plan called {partitioner!r}; choose one of: {known}.")
-        plan = load_any_plan(Path(partitioner))
-        own = plan.workers if isinstance(plan, SpacePlan) else plan.matchers
-        if matchers not in (None, own):
-            raise InputError(f"{partitioner}: this plan is for {own} matchers, not for {matchers}.")
-        origin = f"{zlib.crc32(Path(partitioner).read_bytes()):08x}"
-        return cls(plan.algorithm, own, placement, plan, origin)
+    def parse(cls, partitioner: str, matchers: int | None, placement: str, cores: int = 1) -> PlanSpec:
+        """Check the options. `matchers` defaults to that of the plan file, or to one matcher per core.
+
+        Raises InputError for an unknown partitioner or placement, or a wrong number of matchers.
+        """
+        get_placer(placement)
+        names = (*WORD_PARTITIONERS, *SPATIAL_PARTITIONERS)
+        if partitioner in names:
+            return cls(partitioner, check_matcher_count(matchers if matchers is not None else cores), placement)
+        path = Path(partitioner)
+        if not path.exists():
+            raise InputError(
+                f"partitioner {partitioner!r}: neither an algorithm nor a plan file. Choose one of: {', '.join(names)}."
+            )
+        plan = read_plan(path)
+        if matchers not in (None, plan.matchers):
+            raise InputError(f"{partitioner}: the plan is for {plan.matchers} matchers, not for {matchers}.")
+        return cls(plan.algorithm, plan.matchers, placement, plan, f"{zlib.crc32(path.read_bytes()):08x}")
 
     @property
-    def by_space(self) -> bool:
-        """Whether places decide too, not words alone."""
-        return self.partitioner in SPACE_PARTITIONERS
+    def is_spatial(self) -> bool:
+        """Return whether the plan depends on positions too, not only on terms."""
+        return self.partitioner in SPATIAL_PARTITIONERS
 
     @property
-    def learns(self) -> bool:
-        """Whether its algorithm learns from posts at all."""
-        return self.partitioner in LEARNED or self.by_space
+    def learns_from_posts(self) -> bool:
+        return self.partitioner in WORD_ALGORITHMS or self.is_spatial
 
     @property
-    def must_learn(self) -> bool:
-        return self.learned is None and self.learns
+    def must_fit(self) -> bool:
+        return self.plan is None and self.learns_from_posts
 
-    def learn(self, sample: Sample) -> Learn:
-        """From the subscribed words to the plan; `sample` gives posts, and is asked only if need be."""
+    def fitter(self, sample: SampleSource) -> PlanFitter:
+        """Return a function from the subscriptions to the plan. It calls `sample` only if it has to learn."""
 
-        def learned(terms: Sequence[bytes], conjunctions: Conjunctions) -> WordPlan | SpacePlan:
-            if self.learned is not None:
-                return self.learned
-            if not self.must_learn:
+        def fit(terms: Sequence[bytes], conjunctions: Conjunctions) -> WordPlan | SpatialPlan:
+            if self.plan is not None:
+                return self.plan
+            if not self.must_fit:
                 return HashPlan(self.matchers)
-            return self.learn_anew(sample)(terms, conjunctions)
+            return self.refit(sample)(terms, conjunctions)
 
-        return learned
+        return fit
 
-    def learn_anew(self, sample: Sample) -> Learn:
-        """The same, whatever was learned before."""
-        if self.by_space:
-            return learn_space(self.partitioner, self.matchers, sample)
+    def refit(self, sample: SampleSource) -> PlanFitter:
+        """Return a function that always learns a new plan, even if there is a plan file."""
+        if self.is_spatial:
+            return spatial_fitter(self.partitioner, self.matchers, sample)
 
-        def learned(terms: Sequence[bytes], conjunctions: Conjunctions) -> WordPlan:
+        def fit(terms: Sequence[bytes], conjunctions: Conjunctions) -> WordPlan:
             return fit_texts(self.partitioner, sample()[0], terms, conjunctions, self.matchers)
 
-        return learned
+        return fit

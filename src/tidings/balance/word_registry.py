@@ -1,4 +1,4 @@
-"""Learning a word plan from a sample of posts. A new algorithm joins by being listed."""
+"""Registry of the word partitioners, which learn a word plan from a sample of posts."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from tidings.balance.corpus import Corpus
 from tidings.balance.metis_cut import gc, gfc, gfcl, gnfcl
 from tidings.balance.salb import salb, salb_plus
-from tidings.balance.split_corpus import split
+from tidings.balance.split_corpus import split_hot_terms
 from tidings.errors import InputError
-from tidings.plan.hot_splits import Versions, version_counts
-from tidings.plan.words import HashPlan, LearnedPlan, WordPlan, checked_matchers
+from tidings.plan.hot_splits import HotSplits, split_counts
+from tidings.plan.words import HashPlan, LearnedPlan, WordPlan, check_matcher_count
 from tidings.text.vocabulary import Vocabulary
 
-DEFAULT = "salb+"
-Algorithm = Callable[[Corpus, int], NDArray[np.uint16]]  # the matcher of every word of a corpus
+DEFAULT_PARTITIONER = "salb+"
+Algorithm = Callable[[Corpus, int], NDArray[np.uint16]]  # → the matcher of every term
 
-LEARNED: Mapping[str, Algorithm] = {
+WORD_ALGORITHMS: Mapping[str, Algorithm] = {
     "salb+": salb_plus,
     "salb": salb,
     "gc": gc,
@@ -27,25 +27,25 @@ LEARNED: Mapping[str, Algorithm] = {
     "gfcl": gfcl,
     "gnfcl": gnfcl,
 }
-PARTITIONERS = ("hash", *LEARNED)
+WORD_PARTITIONERS = ("hash", *WORD_ALGORITHMS)
 
 
-def fit(name: str, corpus: Corpus, matchers: int, split_hot: bool = True, seed: int = 0) -> WordPlan:
-    """A plan by the name of its algorithm, learned from a corpus. With `split_hot`, hot words get several versions."""
+def fit_word_plan(name: str, corpus: Corpus, matchers: int, split_hot: bool = True, seed: int = 0) -> WordPlan:
+    """Fit a plan by the name of its algorithm. With `split_hot`, hot terms get several splits."""
     if check_partitioner(name) == "hash":
         return HashPlan(matchers)
-    checked_matchers(matchers)
-    learn = LEARNED[name]
+    check_matcher_count(matchers)
+    assign = WORD_ALGORITHMS[name]
     if split_hot:
-        apart, starts = split(corpus, version_counts(corpus.frequency, matchers))
-        versions = Versions(learn(apart, matchers), starts)
+        split_corpus, starts = split_hot_terms(corpus, split_counts(corpus.frequency, matchers))
+        splits = HotSplits(assign(split_corpus, matchers), starts)
     else:
-        versions = Versions.whole(learn(corpus, matchers))
-    return LearnedPlan(name, matchers, seed, corpus.size, Vocabulary.build(corpus.terms), versions)
+        splits = HotSplits.unsplit(assign(corpus, matchers))
+    return LearnedPlan(name, matchers, seed, corpus.size, Vocabulary.build(corpus.terms), splits)
 
 
 def check_partitioner(name: str) -> str:
-    """The name itself; InputError when there is no such algorithm."""
-    if name not in PARTITIONERS:
-        raise InputError(f"There is no partitioner called {name!r}; choose one of: {', '.join(PARTITIONERS)}.")
+    """Return the name. Raises InputError if there is no such algorithm."""
+    if name not in WORD_PARTITIONERS:
+        raise InputError(f"partitioner {name!r}: unknown. Choose one of: {', '.join(WORD_PARTITIONERS)}.")
     return name

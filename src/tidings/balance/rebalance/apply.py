@@ -1,4 +1,4 @@
-"""What was decided about cells, carried out on the plan: a new plan, in which some cells have another area."""
+"""Apply the intents of a local rebalancing step to a spatial plan."""
 
 from __future__ import annotations
 
@@ -6,41 +6,44 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tidings.balance.rebalance.local_policy import Intent, SplitByText
-from tidings.plan.space import Area, SpacePlan
+from tidings.plan.space import Area, SpatialPlan
 
-Halves = Mapping[int, tuple[Collection[bytes], Collection[bytes]]]  # the words of each half of a cell
+Halves = Mapping[int, tuple[Collection[bytes], Collection[bytes]]]  # cell → the terms of its two halves
 
 
-def applied(plan: SpacePlan, intents: Sequence[Intent], halves: Halves) -> SpacePlan:
-    """Areas keep their numbers, as segments name them; new ones come behind them, before what has no place."""
+def apply_intents(plan: SpatialPlan, intents: Sequence[Intent], halves: Halves) -> SpatialPlan:
+    """Return a plan in which the cells of the intents have new areas.
+
+    Areas keep their numbers, because segments refer to them. New areas come last, but before the unlocated area.
+    """
     area_of_cell = plan.area_of_cell.copy()
     areas = list(plan.areas[:-1])
-    given: dict[tuple[int, int, int], int] = {}
+    moved: dict[tuple[int, int, int], int] = {}
     for intent in intents:
         old = int(area_of_cell[intent.cell])
         if isinstance(intent, SplitByText):
             area_of_cell[intent.cell] = len(areas)
-            areas.append(_split(intent, halves[intent.cell]))
+            areas.append(_build_split_area(intent, halves[intent.cell]))
             continue
-        number = given.setdefault((old, intent.giver, intent.taker), len(areas))
+        number = moved.setdefault((old, intent.source, intent.target), len(areas))
         if number == len(areas):
-            areas.append(_given(plan, old, intent.giver, intent.taker))
+            areas.append(_build_moved_area(plan, old, intent.source, intent.target))
         area_of_cell[intent.cell] = number
     return replace(plan, area_of_cell=area_of_cell, areas=(*areas, plan.areas[-1]))
 
 
-def _split(intent: SplitByText, halves: tuple[Collection[bytes], Collection[bytes]]) -> Area:
-    """The giver comes first: what asks for no word stays with it."""
-    owners = (intent.taker, intent.giver) if intent.half == 0 else (intent.giver, intent.taker)
-    words = {word: worker for half, worker in zip(halves, owners, strict=True) for word in half}
-    return Area((intent.giver, intent.taker), words)
+def _build_split_area(intent: SplitByText, halves: tuple[Collection[bytes], Collection[bytes]]) -> Area:
+    """The source comes first, so it keeps the conjunctions without a term."""
+    matchers = (intent.target, intent.source) if intent.half == 0 else (intent.source, intent.target)
+    matcher_of_term = {term: matcher for half, matcher in zip(halves, matchers, strict=True) for term in half}
+    return Area((intent.source, intent.target), matcher_of_term)
 
 
-def _given(plan: SpacePlan, number: int, giver: int, taker: int) -> Area:
-    """The same area, with the taker in the giver's place; others that share it know it as they did."""
+def _build_moved_area(plan: SpatialPlan, number: int, source: int, target: int) -> Area:
+    """Return the area with the target in place of the source; the other matchers keep its former number."""
     area = plan.areas[number]
-    workers = tuple(taker if worker == giver else worker for worker in area.workers)
+    matchers = tuple(target if matcher == source else matcher for matcher in area.matchers)
     if not area.is_shared:
-        return Area(workers[:1])
-    words = {word: taker if worker == giver else worker for word, worker in area.words.items()}
-    return Area(workers, words, int(plan.names[number]))
+        return Area(matchers[:1])
+    matcher_of_term = {term: target if matcher == source else matcher for term, matcher in area.matcher_of_term.items()}
+    return Area(matchers, matcher_of_term, int(plan.former_ids[number]))

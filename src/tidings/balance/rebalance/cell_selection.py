@@ -1,7 +1,7 @@
-"""Which cells a worker gives away (PS²Stream, definition 4): enough load, as few bytes as possible. Five ways.
+"""Select the cells that a matcher gives away (PS²Stream, definition 4): enough load, as few bytes as possible.
 
-The problem is a knapsack: `dp` solves it exactly, in time and memory that grow with the bytes; `gr` is the paper's
-greedy algorithm, `gr+` the same one when it may go back; `si` takes the largest cells first, `ra` any.
+This is a knapsack problem. `dp` solves it exactly, with time and memory proportional to the bytes. `gr` is the greedy
+algorithm of the paper, `gr+` adds backtracking. `si` takes the largest cells first, `ra` random cells.
 """
 
 from __future__ import annotations
@@ -15,37 +15,45 @@ from numpy.typing import NDArray
 from tidings.errors import InputError
 from tidings.jit import kernel, read, write
 
-# (loads of the cells, their sizes in bytes, the load to give away, a seed) → the cells to give away, ascending
-Select = Callable[[NDArray[np.float64], NDArray[np.int64], float, int], NDArray[np.intp]]
+# (loads of the cells, sizes in bytes, load to give away, seed) → the cells to give away, ascending
+CellSelector = Callable[[NDArray[np.float64], NDArray[np.int64], float, int], NDArray[np.intp]]
 
-MAX_TABLE = 1 << 31  # entries of the exact algorithm's table, a bit each; beyond that it does not finish on a machine
-GOING_BACK = 40_000  # steps that `gr+` takes at most behind those of `gr`
+MAX_TABLE_BITS = 1 << 31  # of the exact algorithm; larger tables take too long
+MAX_BACKTRACK_STEPS = 40_000  # of `gr+`, in addition to those of `gr`
 _ONE = np.uint64(1)
 
 
-def gr(loads: NDArray[np.float64], sizes: NDArray[np.int64], wanted: float, seed: int = 0) -> NDArray[np.intp]:
-    """In ascending order of size for load, cells are taken while the load stays below what is wanted.
+def select_greedy(
+    loads: NDArray[np.float64], sizes: NDArray[np.int64], target: float, seed: int = 0
+) -> NDArray[np.intp]:
+    """Take cells in ascending order of size per load while the total load stays below the target.
 
-    A cell that would reach it completes a candidate: what was taken so far and this one. The cheapest candidate wins.
+    A cell that would reach the target completes a candidate (the cells taken so far and this one). The candidate with
+    the fewest bytes wins.
     """
-    return _greedy(loads, sizes, wanted, 0)
+    return _scan_greedily(loads, sizes, target, 0)
 
 
-def gr_plus(loads: NDArray[np.float64], sizes: NDArray[np.int64], wanted: float, seed: int = 0) -> NDArray[np.intp]:
-    """As `gr`; then the last cell taken is left out, the scan goes on behind it, and so on, for so many steps at most.
+def select_backtracking(
+    loads: NDArray[np.float64], sizes: NDArray[np.int64], target: float, seed: int = 0
+) -> NDArray[np.intp]:
+    """Like `gr`, but then leave out the last cell taken and continue the scan after it, and so on.
 
-    What the next cell's size for load promises at best tells when going on is in vain. So nearly always all is tried
-    before the steps are used up, and the choice is the best there is; it is never worse than that of `gr`.
+    The size per load of the next cell bounds the best possible result, so most branches are cut. Nearly always the
+    search ends before `MAX_BACKTRACK_STEPS`, with the optimum; it is never worse than `gr`.
     """
-    return _greedy(loads, sizes, wanted, GOING_BACK)
+    return _scan_greedily(loads, sizes, target, MAX_BACKTRACK_STEPS)
 
 
-def _greedy(loads: NDArray[np.float64], sizes: NDArray[np.int64], wanted: float, back: int) -> NDArray[np.intp]:
-    for_load = sizes / np.maximum(loads, 1e-300)
-    order = np.lexsort((sizes, for_load))
+def _scan_greedily(
+    loads: NDArray[np.float64], sizes: NDArray[np.int64], target: float, backtrack_steps: int
+) -> NDArray[np.intp]:
+    size_per_load = sizes / np.maximum(loads, 1e-300)
+    order = np.lexsort((sizes, size_per_load))
     taken, best = np.empty((2, len(loads)), np.int64)
-    cells = (loads[order], sizes[order], for_load[order])
-    count = _scan(*cells, wanted, np.uint64(len(loads) + back), np.uint64(back > 0), taken, np.empty(len(loads)), best)
+    cells = (loads[order], sizes[order], size_per_load[order])
+    limits = (np.uint64(len(loads) + backtrack_steps), np.uint64(backtrack_steps > 0))
+    count = _scan(*cells, target, *limits, taken, np.empty(len(loads)), best)
     return np.sort(order[best[:count]]) if count else np.arange(len(loads))
 
 
@@ -61,17 +69,17 @@ def _greedy(loads: NDArray[np.float64], sizes: NDArray[np.int64], wanted: float,
     write(float64),
     write(int64),
 )
-def _scan(loads, sizes, for_load, wanted, steps, goes_back, taken, reached, best):  # type: ignore[no-untyped-def]
-    """Write the places of the cheapest candidate to `best`; returns how many they are, 0 where nothing is enough.
+def _scan(loads, sizes, size_per_load, target, steps, backtracks, taken, reached, best):  # type: ignore[no-untyped-def]
+    """Write the positions of the smallest candidate to `best`. Return their number, 0 if the target is out of reach.
 
-    `taken` are the places of those taken, `reached` the load before each: to subtract it again would round.
+    `taken` are the positions taken, `reached` the load before each: subtracting it again would cause rounding errors.
     """
     depth, place, count = uint64(0), uint64(0), uint64(0)
     load, size, best_size = 0.0, int64(0), sizes.sum() + int64(1)
     while True:
-        while place < uint64(loads.size) and steps > 0 and size + (wanted - load) * for_load[place] < best_size:
+        while place < uint64(loads.size) and steps > 0 and size + (target - load) * size_per_load[place] < best_size:
             steps -= _ONE
-            if load + loads[place] < wanted:
+            if load + loads[place] < target:
                 taken[depth], reached[depth] = place, load
                 load, size = load + loads[place], size + sizes[place]
                 depth += _ONE
@@ -82,7 +90,7 @@ def _scan(loads, sizes, for_load, wanted, steps, goes_back, taken, reached, best
                 best[depth] = place
                 count = depth + _ONE
             place += _ONE
-        if depth == 0 or steps == 0 or not goes_back:
+        if depth == 0 or steps == 0 or not backtracks:
             return count
         depth -= _ONE
         place = uint64(taken[depth])
@@ -90,11 +98,13 @@ def _scan(loads, sizes, for_load, wanted, steps, goes_back, taken, reached, best
         place += _ONE
 
 
-def dp(loads: NDArray[np.float64], sizes: NDArray[np.int64], wanted: float, seed: int = 0) -> NDArray[np.intp]:
-    """The best choice there is. ``A(i, j)`` is the most load of the first i cells in j bytes; P is what `gr` costs."""
-    bound = int(sizes[gr(loads, sizes, wanted)].sum())
-    if len(loads) * (bound + 1) > MAX_TABLE:
-        raise InputError(f"The exact choice needs {len(loads) * (bound + 1):,} entries; choose `gr+`.")
+def select_exact(
+    loads: NDArray[np.float64], sizes: NDArray[np.int64], target: float, seed: int = 0
+) -> NDArray[np.intp]:
+    """Return the optimum. ``A(i, j)`` is the largest load of the first i cells in j bytes; `gr` gives the bound P."""
+    bound = int(sizes[select_greedy(loads, sizes, target)].sum())
+    if len(loads) * (bound + 1) > MAX_TABLE_BITS:
+        raise InputError(f"dp: the table needs {len(loads) * (bound + 1):,} bits, at most {MAX_TABLE_BITS:,}. Use gr+.")
     most = np.zeros(bound + 1)
     took = np.zeros((len(loads), bound // 8 + 1), np.uint8)  # bits: whether j + size bytes are used with this cell
     for cell, (load, size) in enumerate(zip(loads.tolist(), sizes.tolist(), strict=True)):
@@ -104,7 +114,7 @@ def dp(loads: NDArray[np.float64], sizes: NDArray[np.int64], wanted: float, seed
         bits = np.packbits(with_it > most[size:], bitorder="little")
         took[cell, : len(bits)] = bits
         np.maximum(most[size:], with_it, out=most[size:])
-    enough = np.flatnonzero(most >= wanted)
+    enough = np.flatnonzero(most >= target)
     if not len(enough):
         return np.arange(len(loads))
     left, chosen = int(enough[0]), []
@@ -116,27 +126,37 @@ def dp(loads: NDArray[np.float64], sizes: NDArray[np.int64], wanted: float, seed
     return np.array(chosen[::-1], np.intp)
 
 
-def si(loads: NDArray[np.float64], sizes: NDArray[np.int64], wanted: float, seed: int = 0) -> NDArray[np.intp]:
-    """The largest cells first, until it is enough."""
-    return _until(np.argsort(-sizes, kind="stable"), loads, wanted)
+def select_largest(
+    loads: NDArray[np.float64], sizes: NDArray[np.int64], target: float, seed: int = 0
+) -> NDArray[np.intp]:
+    """Take the largest cells first until the target is reached."""
+    return _take_until(np.argsort(-sizes, kind="stable"), loads, target)
 
 
-def ra(loads: NDArray[np.float64], sizes: NDArray[np.int64], wanted: float, seed: int = 0) -> NDArray[np.intp]:
-    """Cells at random, until it is enough."""
-    return _until(np.random.default_rng(seed).permutation(len(loads)), loads, wanted)
+def select_random(
+    loads: NDArray[np.float64], sizes: NDArray[np.int64], target: float, seed: int = 0
+) -> NDArray[np.intp]:
+    """Take random cells until the target is reached."""
+    return _take_until(np.random.default_rng(seed).permutation(len(loads)), loads, target)
 
 
-def _until(order: NDArray[np.intp], loads: NDArray[np.float64], wanted: float) -> NDArray[np.intp]:
-    reached = np.flatnonzero(np.cumsum(loads[order]) >= wanted)
+def _take_until(order: NDArray[np.intp], loads: NDArray[np.float64], target: float) -> NDArray[np.intp]:
+    reached = np.flatnonzero(np.cumsum(loads[order]) >= target)
     count = int(reached[0]) + 1 if len(reached) else len(order)
     return np.sort(order[:count])
 
 
-SELECTORS: Mapping[str, Select] = {"gr": gr, "gr+": gr_plus, "dp": dp, "si": si, "ra": ra}
+SELECTORS: Mapping[str, CellSelector] = {
+    "gr": select_greedy,
+    "gr+": select_backtracking,
+    "dp": select_exact,
+    "si": select_largest,
+    "ra": select_random,
+}
 
 
-def selector(name: str) -> Select:
-    """A way to choose cells, by its name."""
+def get_selector(name: str) -> CellSelector:
+    """Return the selector of this name. Raises InputError if it is unknown."""
     if name not in SELECTORS:
-        raise InputError(f"There is no way to choose cells called {name!r}; choose one of: {', '.join(SELECTORS)}.")
+        raise InputError(f"selector {name!r}: unknown. Choose one of: {', '.join(SELECTORS)}.")
     return SELECTORS[name]

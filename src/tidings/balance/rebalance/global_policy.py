@@ -1,7 +1,7 @@
-"""Global adjustment (PS²Stream, V-B): now and then a new plan is learned from recent posts; if it pays, it takes over.
+"""The global rebalancing step (PS²Stream, V-B): decide when to learn a new plan and whether to adopt it.
 
-New subscriptions follow the new plan at once, old ones stay where they are until few are left; then these move too.
-The decider holds what it knows and is told the time, so that any clock will do.
+New subscriptions follow an adopted plan immediately. Old ones stay where they are until few are left; then these move
+too. The functions are pure: state and time come in, the next step comes out.
 """
 
 from __future__ import annotations
@@ -10,64 +10,64 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
-class OverallSettings:
-    """How often to look, by how much of the load a new plan must pay, and how few old subscriptions may be moved."""
+class GlobalSettings:
+    """How often to evaluate a new plan, and when to adopt it and to finish its adoption."""
 
-    every_seconds: float = 86_400.0
-    least_gain: float = 0.1
-    few: float = 0.1
+    interval_s: float = 86_400.0
+    min_gain: float = 0.1  # fraction of the busiest load that a new plan must save
+    max_old_share: float = 0.1  # fraction of subscriptions under the old plan below which they move
 
 
 @dataclass(frozen=True, slots=True)
-class OverallState:
-    """When a look was last taken; whether two plans live side by side, and how many subscriptions each has."""
+class GlobalState:
+    """When a plan was last evaluated, whether two plans are in use, and the subscriptions under each."""
 
-    looked_at: float = float("-inf")
-    is_double: bool = False
+    evaluated_at: float = float("-inf")
+    has_two_plans: bool = False
     old: int = 0
     new: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """Learn a plan from a recent sample and measure what both would cost."""
+class EvaluatePlan:
+    """Learn a plan from a recent sample and measure the cost of both plans."""
 
 
 @dataclass(frozen=True, slots=True)
-class TakeOver:
-    """From now on new subscriptions follow the new plan; posts are routed by both."""
+class AdoptPlan:
+    """From now on new subscriptions follow the new plan; posts are routed by both plans."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
-    """Move the old subscriptions that are left, and forget the old plan."""
+class FinishMigration:
+    """Move the remaining old subscriptions and drop the old plan."""
 
     subscriptions: int
 
 
-def next_step(state: OverallState, now: float, settings: OverallSettings) -> Look | Finish | None:
-    """What to do at this time."""
-    if state.is_double:
-        is_few = state.old <= settings.few * (state.old + state.new)
-        return Finish(state.old) if is_few else None
-    return Look() if now - state.looked_at >= settings.every_seconds else None
+def next_step(state: GlobalState, now: float, settings: GlobalSettings) -> EvaluatePlan | FinishMigration | None:
+    """Return what to do at this time."""
+    if state.has_two_plans:
+        is_few = state.old <= settings.max_old_share * (state.old + state.new)
+        return FinishMigration(state.old) if is_few else None
+    return EvaluatePlan() if now - state.evaluated_at >= settings.interval_s else None
 
 
-def after_look(
-    state: OverallState, now: float, load: float, new_load: float, subscriptions: int, settings: OverallSettings
-) -> tuple[OverallState, TakeOver | None]:
-    """What follows from a look: the loads by the plan in use and by a new one, on the same sample."""
-    looked = replace(state, looked_at=now)
-    if new_load > (1 - settings.least_gain) * load:
-        return looked, None
-    return replace(looked, is_double=True, old=subscriptions, new=0), TakeOver()
+def after_evaluation(
+    state: GlobalState, now: float, load: float, new_load: float, subscriptions: int, settings: GlobalSettings
+) -> tuple[GlobalState, AdoptPlan | None]:
+    """Decide by the busiest loads under the current and the new plan, on the same sample."""
+    evaluated = replace(state, evaluated_at=now)
+    if new_load > (1 - settings.min_gain) * load:
+        return evaluated, None
+    return replace(evaluated, has_two_plans=True, old=subscriptions, new=0), AdoptPlan()
 
 
-def changed(state: OverallState, added: int, old_removed: int, new_removed: int) -> OverallState:
-    """Subscriptions came and went while two plans live side by side."""
+def count_changes(state: GlobalState, added: int, old_removed: int, new_removed: int) -> GlobalState:
+    """Return the state after subscriptions were added and removed while two plans are in use."""
     return replace(state, old=state.old - old_removed, new=state.new + added - new_removed)
 
 
-def finished(state: OverallState) -> OverallState:
-    """One plan again."""
-    return replace(state, is_double=False, old=0, new=0)
+def finish_migration(state: GlobalState) -> GlobalState:
+    """Return the state with only one plan in use."""
+    return replace(state, has_two_plans=False, old=0, new=0)

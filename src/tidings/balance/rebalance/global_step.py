@@ -1,4 +1,4 @@
-"""Global adjustment from beginning to end: a plan learned from recent posts, beside the one in use, if it pays."""
+"""Run the global rebalancing step: learn a plan from recent posts and prepare it if it pays."""
 
 from __future__ import annotations
 
@@ -6,53 +6,54 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidings.balance.rebalance.global_policy import OverallSettings, OverallState, TakeOver, after_look
-from tidings.balance.spatial_fit import Located, workload_of
-from tidings.balance.work_model import Sample, WorkModel
-from tidings.index.builder import Learn, Prepared, prepare_beside, subscribed_now
+from tidings.balance.rebalance.global_policy import AdoptPlan, GlobalSettings, GlobalState, after_evaluation
+from tidings.balance.spatial_fit import PostSample, build_workload
+from tidings.balance.work_model import WorkModel, WorkSample
+from tidings.index.builder import FitPlan, UnpublishedVersion, live_conjunctions, prepare_dual_plan
+from tidings.index.plan_files import cached_spatial_plan
 from tidings.index.reader import Index
-from tidings.index.spatial_shards import space_plan
-from tidings.plan.space import SpacePlan
+from tidings.plan.space import SpatialPlan
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
-    """What a look at a new plan found: the load of the busiest worker by both; a version, if the new one pays."""
+class PlanEvaluation:
+    """The load of the busiest matcher under the current and the new plan; a version if the new plan pays."""
 
     load: float
     new_load: float
-    prepared: Prepared | None
+    prepared: UnpublishedVersion | None
 
     def __str__(self) -> str:
-        return f"a plan learned from recent posts has {self.new_load / max(self.load, 1e-9):.0%} of the busiest load"
+        share = self.new_load / max(self.load, 1e-9)
+        return f"with a plan learned from recent posts, the busiest matcher has {share:.0%} of its load"
 
 
-def look(
-    index: Index, learn: Learn, recent: Located, state: OverallState, now: float, settings: OverallSettings
-) -> Looked:
-    """The slowest decides how many posts all can take, so what the busiest workers have to do is compared."""
+def evaluate_new_plan(
+    index: Index, fit: FitPlan, recent: PostSample, state: GlobalState, now: float, settings: GlobalSettings
+) -> PlanEvaluation:
+    """Compare the busiest matchers of both plans: the slowest matcher limits the throughput."""
     assert index.manifest.plan is not None
-    subscribed, terms = subscribed_now(index), index.vocabulary.terms()
-    if subscribed is None:
-        return Looked(0.0, 0.0, None)
-    sample = Sample.of(workload_of(terms, subscribed, recent))
-    old, new = space_plan(index.folder / index.manifest.plan.space), learn(terms, subscribed)
-    assert isinstance(new, SpacePlan)
-    load, new_load = (float(np.max(sample.work(plan, WorkModel()))) for plan in (old, new))
-    _, step = after_look(state, now, load, new_load, index.manifest.subscriptions, settings)
-    return Looked(load, new_load, prepare_beside(index, new) if isinstance(step, TakeOver) else None)
+    conjunctions, terms = live_conjunctions(index), index.vocabulary.terms()
+    if conjunctions is None:
+        return PlanEvaluation(0.0, 0.0, None)
+    sample = WorkSample.build(build_workload(terms, conjunctions, recent))
+    old, new = cached_spatial_plan(index.folder / index.manifest.plan.spatial_file), fit(terms, conjunctions)
+    assert isinstance(new, SpatialPlan)
+    load, new_load = (float(np.max(sample.estimate_ns(plan, WorkModel()))) for plan in (old, new))
+    _, step = after_evaluation(state, now, load, new_load, index.manifest.subscriptions, settings)
+    return PlanEvaluation(load, new_load, prepare_dual_plan(index, new) if isinstance(step, AdoptPlan) else None)
 
 
-def shares(index: Index) -> tuple[int, int]:
-    """How many living subscriptions lie by the plan before and how many by this one; each as often as it lies."""
+def count_by_plan(index: Index) -> tuple[int, int]:
+    """Return the numbers of live subscriptions placed by the previous and by the current plan, copies included."""
     records = [record for shard in index.manifest.shards for record in shard]
-    old = sum(record.subscriptions - record.gone for record in records if record.is_old)
-    return old, sum(record.subscriptions - record.gone for record in records) - old
+    old = sum(record.subscriptions - record.removed_count for record in records if record.by_previous_plan)
+    return old, sum(record.subscriptions - record.removed_count for record in records) - old
 
 
-def old_bytes(index: Index) -> int:
-    """What the living subscriptions that lie by the plan before take, by their share of their segments."""
-    records = [one for shard in index.manifest.shards for one in shard if one.is_old and one.subscriptions]
-    living = {one.folder: 1 - one.gone / one.subscriptions for one in records}
+def estimate_old_bytes(index: Index) -> int:
+    """Return the size of the live subscriptions placed by the previous plan, by their share of their segments."""
+    records = [r for shard in index.manifest.shards for r in shard if r.by_previous_plan and r.subscriptions]
+    live_share = {record.folder: 1 - record.removed_count / record.subscriptions for record in records}
     sizes = ((name.split("/")[0], record.size_bytes) for name, record in index.manifest.files.items())
-    return round(sum(size * living.get(folder, 0.0) for folder, size in sizes))
+    return round(sum(size * live_share.get(folder, 0.0) for folder, size in sizes))

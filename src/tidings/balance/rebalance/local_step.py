@@ -1,4 +1,4 @@
-"""Local adjustment from beginning to end: what was measured in, the index with another plan out, if that is better."""
+"""Run the local rebalancing step: measure the cells, decide, and prepare an index with a better plan."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tidings.balance.rebalance.apply import applied
-from tidings.balance.rebalance.cell_load import Recent, cell_loads, held_by, with_work
+from tidings.balance.rebalance.apply import apply_intents
+from tidings.balance.rebalance.cell_load import RecentCells, ShardSample, add_work, measure_cells, sample_shards
 from tidings.balance.rebalance.local_policy import (
     CellLoad,
     Intent,
@@ -16,77 +16,94 @@ from tidings.balance.rebalance.local_policy import (
     LocalSettings,
     SplitByText,
     decide,
-    is_worth_it,
+    is_worth_rebalancing,
 )
-from tidings.balance.spatial_fit import Located
-from tidings.index.builder import Prepared
-from tidings.index.migrate import prepare_moved
+from tidings.balance.spatial_fit import PostSample
+from tidings.index.builder import UnpublishedVersion
+from tidings.index.migrate import prepare_migration
+from tidings.index.plan_files import cached_spatial_plan
 from tidings.index.reader import Index
-from tidings.index.spatial_shards import space_plan
-from tidings.plan.space import SpacePlan
+from tidings.plan.space import SpatialPlan
 
-MOST_TEXT_AREAS = 16  # for each worker: a router has a row of all words for each
+MAX_SHARED_AREAS_PER_MATCHER = 16  # a router has a row with all terms for each shared area
+
+_Halves = dict[int, tuple[list[bytes], list[bytes]]]  # cell → the terms of its two halves
 
 
 @dataclass(frozen=True, slots=True)
-class Rebalanced:
-    """A version made ready, and what it moves: how many cells, how many bytes of subscriptions, from whom to whom."""
+class LocalRebalancing:
+    """A prepared version, the matchers that give and take cells, and how many cells and bytes move."""
 
-    prepared: Prepared
-    giver: int
-    taker: int
+    prepared: UnpublishedVersion
+    source: int
+    target: int
     moved: int
     split: int
     joined: int
     size_bytes: int
-    ratio: float  # of the largest load to the smallest, before
+    ratio: float  # of the largest load to the smallest, before the step
 
     def __str__(self) -> str:
-        what = [(self.moved, "given away"), (self.split, "split by words"), (self.joined, "joined")]
-        done = ", ".join(f"{count} {how}" for count, how in what if count)
-        high = "all the load" if np.isinf(self.ratio) else f"{self.ratio:.1f} times the load"
-        return f"matcher {self.giver} had {high} of matcher {self.taker}; of its cells {done}"
+        counts = [(self.moved, "moved"), (self.split, "split by term"), (self.joined, "joined")]
+        changes = ", ".join(f"{count} {change}" for count, change in counts if count)
+        load = "all the load" if np.isinf(self.ratio) else f"{self.ratio:.1f} times the load"
+        return f"matcher {self.source} had {load} of matcher {self.target}; cells: {changes}"
 
 
-def rebalanced(
-    index: Index, cells: NDArray[np.int64], by_cell: NDArray[np.int64], recent: Located, settings: LocalSettings
-) -> Rebalanced | None:
-    """None where the loads are balanced, or nothing would make them more so."""
+def prepare_rebalancing(
+    index: Index, cells: NDArray[np.int64], by_cell: NDArray[np.int64], recent: PostSample, settings: LocalSettings
+) -> LocalRebalancing | None:
+    """Prepare a version with more even loads. None if the loads are balanced or no step would improve them.
+
+    `cells` and `by_cell` are measured by `RoutingStats`.
+    """
     assert index.manifest.plan is not None
-    plan = space_plan(index.folder / index.manifest.plan.space)
-    held = held_by(index, plan)
-    known = Recent.of(index, plan, recent)
-    workers = with_work(cell_loads(held, plan, cells, by_cell), held, known, settings.work)
-    loads = [sum(cell.load for cell in own) for own in workers]
-    giver, taker = int(np.argmax(loads)), int(np.argmin(loads))
-    if not is_worth_it(loads, settings):
+    plan = cached_spatial_plan(index.folder / index.manifest.plan.spatial_file)
+    shards = sample_shards(index, plan)
+    recent_cells = RecentCells.build(index, plan, recent)
+    matchers = add_work(measure_cells(shards, plan, cells, by_cell), shards, recent_cells, settings.work)
+    loads = [sum(cell.load for cell in matcher_cells) for matcher_cells in matchers]
+    source, target = int(np.argmax(loads)), int(np.argmin(loads))
+    if not is_worth_rebalancing(loads, settings):
         return None
-    halves: dict[int, tuple[list[bytes], list[bytes]]] = {}
-    heaviest = sorted(workers[giver], key=lambda cell: (-cell.load, cell.cell))
-    closer: list[CellLoad] = []
-    for cell in heaviest[: settings.cells]:
-        if cell.is_text:
-            closer.append(known.joined(cell, held[giver], held[taker]))
-        elif _may_split(plan):
-            looked_at, halves[cell.cell] = known.halves(cell, held[giver])
-            closer.append(looked_at)
-        else:
-            closer.append(cell)
-    workers[giver] = [*closer, *heaviest[settings.cells :]]
-    intents = decide(workers, settings)
+    matchers[source], halves = _examine_heaviest(
+        matchers[source], plan, recent_cells, shards[source], shards[target], settings.top_cells
+    )
+    intents = decide(matchers, settings)
     if not intents:
         return None
-    prepared = prepare_moved(index, applied(plan, intents, halves), {giver, taker})
-    ratio = loads[giver] / loads[taker] if loads[taker] else float("inf")
-    return Rebalanced(prepared, giver, taker, *_kinds(intents), sum(one.size_bytes for one in intents), ratio)
+    prepared = prepare_migration(index, apply_intents(plan, intents, halves), {source, target})
+    ratio = loads[source] / loads[target] if loads[target] else float("inf")
+    size_bytes = sum(intent.size_bytes for intent in intents)
+    return LocalRebalancing(prepared, source, target, *_count_kinds(intents), size_bytes, ratio)
 
 
-def _may_split(plan: SpacePlan) -> bool:
+def _examine_heaviest(
+    cells: list[CellLoad], plan: SpatialPlan, recent: RecentCells, source: ShardSample, target: ShardSample, top: int
+) -> tuple[list[CellLoad], _Halves]:
+    """Estimate for the heaviest cells what a join or a split would do. Return all cells, and the terms of halves."""
+    heaviest = sorted(cells, key=lambda cell: (-cell.load, cell.cell))
+    halves: _Halves = {}
+    examined: list[CellLoad] = []
+    may_split = _may_split(plan)
+    for cell in heaviest[:top]:
+        if cell.is_text:
+            examined.append(recent.estimate_join(cell, source, target))
+        elif may_split:
+            with_halves, halves[cell.cell] = recent.split_terms(cell, source)
+            examined.append(with_halves)
+        else:
+            examined.append(cell)
+    return [*examined, *heaviest[top:]], halves
+
+
+def _may_split(plan: SpatialPlan) -> bool:
     shared = sum(plan.areas[number].is_shared for number in np.unique(plan.area_of_cell).tolist())
-    return bool(shared < MOST_TEXT_AREAS * plan.workers)
+    return bool(shared < MAX_SHARED_AREAS_PER_MATCHER * plan.matchers)
 
 
-def _kinds(intents: list[Intent]) -> tuple[int, int, int]:
-    split = sum(isinstance(one, SplitByText) for one in intents)
-    joined = sum(isinstance(one, Join) for one in intents)
-    return len(intents) - split - joined, split, joined
+def _count_kinds(intents: list[Intent]) -> tuple[int, int, int]:
+    """Return the numbers of moves, splits and joins."""
+    splits = sum(isinstance(intent, SplitByText) for intent in intents)
+    joins = sum(isinstance(intent, Join) for intent in intents)
+    return len(intents) - splits - joins, splits, joins

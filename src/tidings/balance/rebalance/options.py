@@ -1,18 +1,18 @@
-"""When a stream adjusts the load of its matchers."""
+"""When a stream rebalances the load of its matchers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidings.balance.rebalance.global_policy import OverallSettings
+from tidings.balance.rebalance.global_policy import GlobalSettings
 
-_OVERALL = OverallSettings()
+_DEFAULTS = GlobalSettings()
 
 
 @dataclass(frozen=True, slots=True)
-class AdjustRules:
-    """When cells change hands, and when a whole new plan is looked for; None: never."""
+class RebalanceOptions:
+    """`factor` triggers the local step, `interval_s` the global step; None disables a step."""
 
-    factor: float | None = 1.5  # the largest load against the smallest
-    every_s: float | None = _OVERALL.every_seconds
-    overall: OverallSettings = _OVERALL
+    factor: float | None = 1.5  # largest load divided by smallest load
+    interval_s: float | None = _DEFAULTS.interval_s
+    global_settings: GlobalSettings = _DEFAULTS
