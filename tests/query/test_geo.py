@@ -1,4 +1,4 @@
-"""Circles and polygons: what they mean at borders, poles and the antimeridian; the compiled test agrees; refusals."""
+"""Circles and polygons at borders, poles and the antimeridian; the contains_compiled test agrees; invalid regions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from shapely import Point
 from shapely.geometry import MultiPolygon, Polygon
 
-from tidings.config import MAX_CORNERS
+from tidings.config import MAX_REGION_CORNERS
 from tidings.errors import QueryError
 from tidings.matching.explain import explain
-from tidings.query.dnf import Circle, Conjunction, Has, Place, Polygons, Region
+from tidings.query.dnf import Circle, Conjunction, Has, Polygons, Rectangle, Region
 from tidings.query.geo.column import parse_region
-from tidings.query.geo.containment import distance_km, lies_in
-from tidings.query.geo.geometry import areas, boxes_of, lies_inside, rows_of
-from tidings.query.geo.polygon import from_numbers, polygons
+from tidings.query.geo.containment import distance_km, region_contains
+from tidings.query.geo.geometry import bounding_areas, bounding_boxes, contains, encode_region
+from tidings.query.geo.polygon import make_polygons, polygons_from_numbers
 from tidings.query.parse import parse
 
 SQUARE = ((0.0, 0.0), (10.0, 0.0), (10.0, 10.0), (0.0, 10.0), (0.0, 0.0))
@@ -38,34 +38,34 @@ circles = st.builds(Circle, lats, lons, radii)
 
 @st.composite
 def stars(draw: st.DrawFn) -> Polygons:
-    """Polygons with corners around one or two centers: never tangled, as likely not convex."""
+    """Polygons with corners around one or two centers: valid, often not convex."""
     rings = []
     for center in draw(st.lists(st.tuples(st.integers(-150, 150), st.integers(-70, 70)), min_size=1, max_size=2)):
         reach = draw(st.lists(st.integers(1, 20), min_size=3, max_size=9))
         turns = [2 * math.pi * number / len(reach) for number in range(len(reach))]
         ring = [(center[0] + r * math.cos(t), center[1] + r * math.sin(t)) for r, t in zip(reach, turns, strict=True)]
         rings.append(((*ring, ring[0]),))
-    return polygons(rings)
+    return make_polygons(rings)
 
 
-def compiled(place: Place, lat: float, lon: float) -> bool:
-    return bool(lies_inside(np.array(rows_of(place)).ravel(), 0, lon, lat))
+def contains_compiled(region: Region, lat: float, lon: float) -> bool:
+    return bool(contains(np.array(encode_region(region)).ravel(), 0, lon, lat))
 
 
 @settings(max_examples=300, deadline=None)
 @given(circles, lats, lons)
-def test_a_point_lies_in_a_circle_by_its_true_distance(circle, lat, lon):
+def test_a_circle_contains_points_by_their_distance(circle, lat, lon):
     distance = distance_km(circle.lat, circle.lon, lat, lon)
-    assert compiled(circle, lat, lon) == lies_in(circle, lat, lon)
+    assert contains_compiled(circle, lat, lon) == region_contains(circle, lat, lon)
     if abs(distance - circle.radius_km) > 0.02:  # asin is rough at the other end of the Earth
-        assert lies_in(circle, lat, lon) == (distance < circle.radius_km)
+        assert region_contains(circle, lat, lon) == (distance < circle.radius_km)
 
 
-def test_a_known_distance_is_right():
+def test_distance_from_london_to_paris():
     london_paris = distance_km(51.5074, -0.1278, 48.8566, 2.3522)
     assert london_paris == pytest.approx(343.6, abs=0.2)
-    assert lies_in(Circle(51.5074, -0.1278, 344), 48.8566, 2.3522)
-    assert not lies_in(Circle(51.5074, -0.1278, 343), 48.8566, 2.3522)
+    assert region_contains(Circle(51.5074, -0.1278, 344), 48.8566, 2.3522)
+    assert not region_contains(Circle(51.5074, -0.1278, 343), 48.8566, 2.3522)
 
 
 @pytest.mark.parametrize(
@@ -80,45 +80,45 @@ def test_a_known_distance_is_right():
         (Circle(89.9, 0, 30), 89.9, 180.0, True),
         (Circle(-89.9, 0, 20), -89.9, 180.0, False),
         (Circle(12, 34, 20_016), -12.0, -146.0, True),  # everywhere
-        (Circle(60, 0, 100), 60.0, 1.79, True),  # a degree of longitude is short up there
+        (Circle(60, 0, 100), 60.0, 1.79, True),  # a degree of longitude is short at this latitude
         (Circle(60, 0, 100), 60.7, 1.5, False),  # in the bounding box, not in the circle
     ],
 )
-def test_borders_poles_and_the_antimeridian(circle, lat, lon, is_in):
-    assert lies_in(circle, lat, lon) == compiled(circle, lat, lon) == is_in
+def test_circles_at_borders_poles_and_the_antimeridian(circle, lat, lon, is_in):
+    assert region_contains(circle, lat, lon) == contains_compiled(circle, lat, lon) == is_in
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.one_of(circles, stars()), lats, lons)
-def test_the_boxes_of_a_region_hold_all_of_it(place, lat, lon):
-    rows = np.array(rows_of(place))
-    boxes, which = boxes_of(rows, np.array([0]))
+def test_the_bounding_boxes_cover_a_region(region, lat, lon):
+    rows = np.array(encode_region(region))
+    boxes, which = bounding_boxes(rows, np.array([0]))
     assert (which == 0).all()
     in_boxes = any(west <= lon <= east and south <= lat <= north for west, south, east, north in boxes.tolist())
-    assert in_boxes or not lies_in(place, lat, lon)
-    assert areas(rows)[0] == pytest.approx(sum((e - w) * (n - s) for w, s, e, n in boxes.tolist()))
+    assert in_boxes or not region_contains(region, lat, lon)
+    assert bounding_areas(rows)[0] == pytest.approx(sum((e - w) * (n - s) for w, s, e, n in boxes.tolist()))
 
 
 @settings(max_examples=300, deadline=None)
 @given(stars(), lats, lons)
-def test_a_point_lies_in_polygons_as_shapely_says(place, lat, lon):
-    whole = [Polygon(polygon[0], polygon[1:]) for polygon in place.polygons]
-    assert compiled(place, lat, lon) == lies_in(place, lat, lon)
+def test_polygons_contain_the_same_points_as_in_shapely(region, lat, lon):
+    whole = [Polygon(polygon[0], polygon[1:]) for polygon in region.polygons]
+    assert contains_compiled(region, lat, lon) == region_contains(region, lat, lon)
     if min(polygon.boundary.distance(Point(lon, lat)) for polygon in whole) > 1e-6:
-        assert lies_in(place, lat, lon) == any(polygon.covers(Point(lon, lat)) for polygon in whole)
+        assert region_contains(region, lat, lon) == any(polygon.covers(Point(lon, lat)) for polygon in whole)
 
 
 @pytest.mark.parametrize("corner", SQUARE)
-def test_corners_and_borders_of_polygons_and_of_holes_are_inside(corner):
-    place = polygons([(SQUARE, HOLE)])
+def test_polygons_include_their_corners_and_borders(corner):
+    region = make_polygons([(SQUARE, HOLE)])
     points = [corner, (5.0, 0.0), (10.0, 3.3), (2.0, 3.0), (3.0, 4.0), (4.0, 4.0), (1.0, 3.0), (10.00000001, 5.0)]
-    assert all(lies_in(place, lat, lon) and compiled(place, lat, lon) for lon, lat in points)
+    assert all(region_contains(region, lat, lon) and contains_compiled(region, lat, lon) for lon, lat in points)
     outside = [(3.0, 3.0), (2.0000001, 3.0), (10.0000001, 5.0), (-0.0000001, 0.0), (math.nan, 3.0)]
-    assert not any(lies_in(place, lat, lon) or compiled(place, lat, lon) for lon, lat in outside)
+    assert not any(region_contains(region, lat, lon) or contains_compiled(region, lat, lon) for lon, lat in outside)
 
 
-def test_the_largest_products_do_not_overflow():
-    world = polygons([(TRIANGLE,)])
+def test_the_largest_polygon_does_not_overflow():
+    world = make_polygons([(TRIANGLE,)])
     for lon, lat, is_in in [
         (0, 90, True),
         (180, -90, True),
@@ -126,30 +126,33 @@ def test_the_largest_products_do_not_overflow():
         (-180, 90, False),
         (179.9999999, -90, True),
     ]:
-        assert lies_in(world, lat, lon) == compiled(world, lat, lon) == is_in
+        assert region_contains(world, lat, lon) == contains_compiled(world, lat, lon) == is_in
 
 
-def test_polygons_on_both_sides_of_the_antimeridian_are_one_region():
-    fiji = polygons([(ring,) for ring in FIJI])
-    assert all(lies_in(fiji, -17.0, lon) and compiled(fiji, -17.0, lon) for lon in (178.0, 180.0, -180.0, -178.5))
-    assert not compiled(fiji, -17.0, -170.0)
-    assert not compiled(fiji, -17.0, 0.0)
+def test_a_multipolygon_spans_the_antimeridian():
+    fiji = make_polygons([(ring,) for ring in FIJI])
+    assert all(
+        region_contains(fiji, -17.0, lon) and contains_compiled(fiji, -17.0, lon)
+        for lon in (178.0, 180.0, -180.0, -178.5)
+    )
+    assert not contains_compiled(fiji, -17.0, -170.0)
+    assert not contains_compiled(fiji, -17.0, 0.0)
 
 
-def test_near_is_a_literal_like_others():
-    here = Circle(51.5, -0.13, 10.0)
-    assert parse("cat near:51.5,-0.13,10").conjunctions == (Conjunction(frozenset({Has("cat"), here})),)
-    assert parse("NEAR:51.5,-0.13,10").conjunctions == (Conjunction(frozenset({here})),)
-    assert parse("within:near:51.5,-0.13,1e1").conjunctions == (Conjunction(frozenset({here})),)
-    assert here in parse("cat -near:51.5,-0.13,10").conjunctions[0].forbidden
-    told = explain("cat near:51.5,-0.13,10", post_text="cats", lat=51.5, lon=-0.1).render()
-    assert "near:51.5,-0.13,10: latitude 51.5, longitude -0.1" in told
+def test_near_is_a_literal():
+    circle = Circle(51.5, -0.13, 10.0)
+    assert parse("cat near:51.5,-0.13,10").conjunctions == (Conjunction(frozenset({Has("cat"), circle})),)
+    assert parse("NEAR:51.5,-0.13,10").conjunctions == (Conjunction(frozenset({circle})),)
+    assert parse("within:near:51.5,-0.13,1e1").conjunctions == (Conjunction(frozenset({circle})),)
+    assert circle in parse("cat -near:51.5,-0.13,10").conjunctions[0].forbidden
+    explanation = explain("cat near:51.5,-0.13,10", post_text="cats", lat=51.5, lon=-0.1).render()
+    assert "near:51.5,-0.13,10: latitude 51.5, longitude -0.1" in explanation
 
 
-def test_a_polygon_is_explained_by_its_corners():
-    told = explain("cat", polygons([(SQUARE, HOLE)]), "cats", lat=5, lon=5)
-    assert told.is_match
-    assert "cat within:(a polygon of 8 corners)" in told.render()
+def test_explain_shows_the_number_of_corners():
+    explanation = explain("cat", make_polygons([(SQUARE, HOLE)]), "cats", lat=5, lon=5)
+    assert explanation.is_match
+    assert "cat within:(a polygon of 8 corners)" in explanation.render()
 
 
 @pytest.mark.parametrize(
@@ -159,15 +162,16 @@ def test_a_polygon_is_explained_by_its_corners():
         ("near:1,2,3,4", "three numbers"),
         ("near:", "three numbers"),
         ("near:1,b,3", "not a number"),
-        ("near:91,0,1", "latitude lies between"),
-        ("near:0,181,1", "longitude lies between"),
-        ("near:0,0,0", "radius lies above 0"),
-        ("near:0,0,-1", "radius lies above 0"),
-        ("near:0,0,20017", "up to 20,016"),
+        ("near:91,0,1", "latitude must be between"),
+        ("near:0,181,1", "longitude must be between"),
+        ("near:0,0,0", "greater than 0"),
+        ("near:0,0,-1", "greater than 0"),
+        ("near:0,0,20017", "at most 20,016"),
         ("near:0,0,1e999", "finite"),
+        ("near:London", "Place names are not supported"),
     ],
 )
-def test_a_circle_that_is_none_is_refused_at_its_position(word, words):
+def test_an_invalid_circle_is_reported_at_its_position(word, words):
     with pytest.raises(QueryError) as caught:
         parse(f"cat {word}")
     assert (caught.value.position, words in caught.value.reason) == (4, True), caught.value
@@ -183,23 +187,24 @@ def test_a_circle_that_is_none_is_refused_at_its_position(word, words):
         ([((0, 0), (math.nan, 0), (5, 5), (0, 0))], "leaves the globe at position 2"),
         ([((0, 0), (10, 10), (10, 0), (0, 10), (0, 0))], "self-intersection near longitude and latitude 5 5"),
         ([SQUARE, ((20, 20), (21, 20), (21, 21), (20, 20))], "hole lies outside"),
-        ([tuple((number / 100, number % 2) for number in range(MAX_CORNERS + 2))], "at most 10,000 corners"),
+        ([tuple((number / 100, number % 2) for number in range(MAX_REGION_CORNERS + 2))], "at most 10,000 are allowed"),
     ],
 )
-def test_a_polygon_that_is_none_is_refused_in_one_sentence(rings, words):
+def test_an_invalid_polygon_is_reported_with_a_remedy(rings, words):
     with pytest.raises(QueryError) as caught:
         parse("cat", Polygons((tuple(rings),)))
     assert words in caught.value.reason
-    assert caught.value.reason.count(". ") == 0
+    assert caught.value.reason.count(". ") == 1
+    assert caught.value.reason.endswith(".")
 
 
-def test_geojson_is_read_as_an_object_as_text_and_with_heights():
+def test_geojson_is_read_as_object_as_text_and_with_heights():
     shape = {"type": "Polygon", "coordinates": [[[lon, lat, 7] for lon, lat in SQUARE], [list(p) for p in HOLE]]}
-    expected = polygons([(SQUARE, HOLE)])
+    expected = make_polygons([(SQUARE, HOLE)])
     for written in (shape, json.dumps(shape), {"type": "Feature", "geometry": shape, "properties": None}):
-        assert from_numbers(parse_region(written)) == expected
+        assert polygons_from_numbers(parse_region(written)) == expected
     fiji = {"type": "MultiPolygon", "coordinates": [[[list(p) for p in ring]] for ring in FIJI]}
-    assert from_numbers(parse_region(fiji)) == polygons([(ring,) for ring in FIJI])
+    assert polygons_from_numbers(parse_region(fiji)) == make_polygons([(ring,) for ring in FIJI])
     assert parse_region(parse_region(fiji)) == parse_region(fiji)
 
 
@@ -216,7 +221,7 @@ def test_geojson_is_read_as_an_object_as_text_and_with_heights():
         "{}",
     ],
 )
-def test_what_is_no_polygon_is_refused(written):
+def test_other_geojson_is_invalid(written):
     with pytest.raises(ValueError, match="the region must be four numbers"):
         parse_region(written)
 
@@ -224,13 +229,13 @@ def test_what_is_no_polygon_is_refused(written):
 @pytest.mark.parametrize(
     "numbers", [[1.0] * 11, [1.0, 1, 4, 0, 0, 1, 0, 1, 1], [1.0, 1.0, -3.0, *range(9)], [1e300] * 12]
 )
-def test_numbers_that_are_no_polygons_are_refused(numbers):
+def test_numbers_that_do_not_encode_polygons_are_invalid(numbers):
     with pytest.raises(QueryError):
-        from_numbers(numbers)
+        polygons_from_numbers(numbers)
 
 
-def test_regions_made_by_hand_are_checked_too():
-    for wrong in (Circle(100, 0, 1), Region(0, 5, 1, 4), Polygons(())):
+def test_region_objects_are_validated():
+    for invalid in (Circle(100, 0, 1), Rectangle(0, 5, 1, 4), Polygons(())):
         with pytest.raises(QueryError):
-            parse("cat", wrong)
+            parse("cat", invalid)
     assert MultiPolygon([Polygon(ring) for ring in FIJI]).is_valid

@@ -1,4 +1,4 @@
-"""Polygons and circles all the way through an index: flat, shared out by place, changed, merged."""
+"""Polygons and circles in an index: replicated, partitioned by a spatial plan, changed, merged."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.contract.matchers import match_index, space_learner
+from tests.contract.matchers import spatial_plan_fitter
 
-from tidings.index.builder import change_index, create_index, merge_index
+from tidings.index.builder import apply_changes, create_index, merge_index
 from tidings.index.manifest import PlanRecord
-from tidings.matching.brute_force import ScanPost, scan
+from tidings.matching.brute_force import RawPost, match_all
 from tidings.query.geo.column import parse_region
 from tidings.query.table import parse_rows
 from tidings.schemas import REGION_TYPE
 from tidings.store import open_store
-from tidings.stream.index_updater import Follower
+from tidings.stream.index_updater import IndexUpdater
+from tidings.testing.pipeline import match_index
 
 WORDS = ["", "cat", "cat OR dog", "dog -cat", "near:5,5,900", "cat near:5,5,900"]
 
@@ -28,7 +29,7 @@ def ring(lon: float, lat: float, corners: int, size: float) -> list[list[float]]
 
 
 def subscriptions() -> pa.Table:
-    """Every kind of query with polygons, two polygons with a hole, a rectangle, and no region at all."""
+    """Every kind of query with a polygon, two polygons with a hole, a rectangle, and no region."""
     polygon = {"type": "Polygon", "coordinates": [ring(5, 5, 7, 3)]}
     several = {"type": "MultiPolygon", "coordinates": [[ring(-20, 0, 5, 6), ring(-20, 0, 4, 1)], [ring(170, 60, 9, 4)]]}
     regions = [parse_region(shape) for shape in (polygon, several, [0, 0, 9, 9])] + [None]
@@ -37,45 +38,45 @@ def subscriptions() -> pa.Table:
     return pa.table({"id": range(len(rows)), "query": pa.array(queries), "region": pa.array(places, REGION_TYPE)})
 
 
-def posts() -> list[ScanPost]:
+def posts() -> list[RawPost]:
     rng = np.random.default_rng(4)
     around = [(5, 5), (0, -20), (60, 170), (0, 0)]
     found = [
-        ScanPost(text, lat + float(rng.normal(0, 4)), lon + float(rng.normal(0, 4)))
+        RawPost(text, lat + float(rng.normal(0, 4)), lon + float(rng.normal(0, 4)))
         for text in ("cat", "dog", "cat dog", "")
         for lat, lon in around
         for _ in range(25)
     ]
-    return [*found, ScanPost("cat"), ScanPost("dog", 5.0, 5.0)]
+    return [*found, RawPost("cat"), RawPost("dog", 5.0, 5.0)]
 
 
 @pytest.mark.parametrize("name", [None, "hybrid", "kdtree", "rtree"])
 @pytest.mark.parametrize("merged", [False, True])
-def test_regions_of_every_shape_match_as_by_brute_force(tmp_path, name, merged):
+def test_regions_of_every_shape_match_like_brute_force(tmp_path, name, merged):
     table, said = subscriptions(), posts()
-    plan, space = (PlanRecord(name, 3, 7), space_learner(name, said, 3)) if name else (None, None)
+    plan, space = (PlanRecord(name, 3, 7), spatial_plan_fitter(name, said, 3)) if name else (None, None)
     index, refused = create_index(tmp_path / "index", table.slice(0, 12), plan, space)
-    index, more = change_index(index, table.slice(12), pa.array([3], pa.int64()))
+    index, more = apply_changes(index, table.slice(12), pa.array([3], pa.int64()))
     assert refused == more == ()
     parsed, _ = parse_rows(table["query"].combine_chunks(), table["region"].combine_chunks(), np.arange(len(table)))
-    expected = sorted((row, post) for row, post in scan(said, parsed.values()) if row != 3)
+    expected = sorted((row, post) for row, post in match_all(said, parsed.values()) if row != 3)
     assert len(expected) > 500
     assert match_index(merge_index(index) if merged else index, said, 64) == expected
 
 
-def test_polygons_are_kept_in_the_store_and_followed_into_the_index(tmp_path):
+def test_polygons_are_stored_and_indexed(tmp_path):
     table, said = subscriptions(), posts()
     rows = [
         (query, "", None if region is None else tuple(region))
         for query, region in zip(table["query"].to_pylist(), table["region"].to_pylist(), strict=True)
     ]
     parsed, _ = parse_rows(table["query"].combine_chunks(), table["region"].combine_chunks(), np.arange(len(table)))
-    expected = sorted((row + 1, post) for row, post in scan(said, parsed.values()))
+    expected = sorted((row + 1, post) for row, post in match_all(said, parsed.values()))
     with open_store(tmp_path) as store:
-        store.subscribe_many(rows[:10])
-        follower = Follower(store, tmp_path / "index", PlanRecord("hybrid", 3, 7))
-        follower.relearn(space_learner("hybrid", said, 3))
-        follower.until_made()
-        store.subscribe_many(rows[10:])
+        store.subscriptions.add_many(rows[:10])
+        follower = IndexUpdater(store, tmp_path / "index", PlanRecord("hybrid", 3, 7))
+        follower.relearn(spatial_plan_fitter("hybrid", said, 3))
+        follower.wait_for_build()
+        store.subscriptions.add_many(rows[10:])
         assert match_index(follower.refresh(), said, 64) == expected
-        assert [one.region for one in store.subscriptions()] == [region for _, _, region in rows]
+        assert [one.region for one in store.subscriptions.all()] == [region for _, _, region in rows]

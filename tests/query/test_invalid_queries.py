@@ -1,4 +1,4 @@
-"""What is refused, where it points to, and that it says what to do."""
+"""Invalid queries: the position and the remedy of each error."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import pytest
 
 from tidings.config import QueryLimits
 from tidings.errors import InputError, QueryError
-from tidings.query.dnf import Region
-from tidings.query.parse import parse, region
+from tidings.query.dnf import Rectangle
+from tidings.query.geo.region import make_rectangle
+from tidings.query.parse import parse
 
 
-def refusal(text: object, **settings: object) -> QueryError:
+def query_error(text: object, **settings: object) -> QueryError:
     with pytest.raises(QueryError) as caught:
         parse(text, **settings)  # type: ignore[arg-type]
     return caught.value
@@ -44,9 +45,9 @@ def refusal(text: object, **settings: object) -> QueryError:
         ("OR cat", 0, "left"),
         ("OR", 0, "left"),
         ("dog (OR cat)", 5, "left"),
-        ("cat NOT", 4, "nothing behind"),
-        ("cat NOT OR dog", 4, "nothing behind"),
-        ("(cat -)", 5, "nothing behind"),
+        ("cat NOT", 4, "nothing after"),
+        ("cat NOT OR dog", 4, "nothing after"),
+        ("(cat -)", 5, "nothing after"),
         ("cat (", 4, "never closed"),
         ("cat (dog", 4, "never closed"),
         ("(cat (dog)", 0, "never closed"),
@@ -62,62 +63,62 @@ def refusal(text: object, **settings: object) -> QueryError:
         ("cat #" + "x" * 257, 5, "256 bytes"),
         ("cat #" + "x_" * 129, 4, "hashtag"),
         ('"cat ' + "x" * 257 + '"', 5, "256 bytes"),
-        ('"cat \u0640 dog"', 5, "no word"),
+        ('"cat \u0640 dog"', 5, "not a word"),
     ],
 )
-def test_refused_at_its_position(text, position, words):
-    error = refusal(text)
+def test_errors_have_a_position(text, position, words):
+    error = query_error(text)
     assert (error.position, words in error.reason) == (position, True), error
 
 
-def test_a_refusal_is_one_sentence_that_ends_with_what_to_do():
-    error = refusal("cat OR")
+def test_an_error_is_the_problem_and_the_remedy():
+    error = query_error("cat OR")
     assert isinstance(error, InputError)
-    assert str(error) == "OR has nothing on its right; write a word there or remove the OR. (at character 5)"
+    assert str(error) == "OR has nothing on its right. Write a word there or remove the OR. (at character 5)"
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
 @pytest.mark.parametrize("text", [None, 3, b"cat", ["cat"], float("nan")])
-def test_what_is_not_text_is_refused(text):
-    assert "text" in refusal(text).reason
+def test_a_query_must_be_text(text):
+    assert "text" in query_error(text).reason
 
 
-def test_4096_characters_pass_and_one_more_is_refused():
+def test_4096_characters_are_valid_but_not_one_more():
     assert parse("cat" + " " * 4093)
-    assert refusal("cat" + " " * 4094).position == 4096
+    assert query_error("cat" + " " * 4094).position == 4096
 
 
-def test_20_levels_pass_and_one_more_is_refused():
+def test_20_levels_are_valid_but_not_one_more():
     assert parse("(" * 20 + "cat" + ")" * 20).depth == 20
     assert parse("(-" * 10 + "cat" + ")" * 10).depth == 20
-    assert refusal("(" * 21 + "cat" + ")" * 21).position == 20
-    assert refusal("dog " + "-" * 21 + "cat").position == 24
-    assert "20 deep" in refusal("dog " + "NOT " * 21 + "cat").reason
+    assert query_error("(" * 21 + "cat" + ")" * 21).position == 20
+    assert query_error("dog " + "-" * 21 + "cat").position == 24
+    assert "20 deep" in query_error("dog " + "NOT " * 21 + "cat").reason
 
 
-def test_1024_leaves_pass_and_one_more_is_refused():
-    assert parse("9 " * 1024).leaves == 1024
-    assert refusal("9 " * 1025).position == 2048
+def test_1024_literals_are_valid_but_not_one_more():
+    assert parse("9 " * 1024).literal_count == 1024
+    assert query_error("9 " * 1025).position == 2048
 
 
-def test_1024_conjunctions_pass_and_more_are_refused_before_they_are_expanded():
+def test_1024_conjunctions_are_valid_and_more_are_not_expanded():
     group = "({0}1 OR {0}2)"
     assert len(parse(" ".join(group.format(letter) for letter in "abcdefghij")).conjunctions) == 1024
-    assert refusal("x9 (" + " ".join(group.format(letter) for letter in "abcdefghijk") + ")").position == 5
-    assert "1,024" in refusal("(cat OR dog)" * 300).reason
+    assert query_error("x9 (" + " ".join(group.format(letter) for letter in "abcdefghijk") + ")").position == 5
+    assert "1,024" in query_error("(cat OR dog)" * 300).reason
 
 
-def test_a_thousand_words_times_a_thousand_choices_are_refused():
+def test_a_thousand_words_times_a_thousand_choices_are_invalid():
     groups = " ".join(f"({letter}1 OR {letter}2)" for letter in "abcdefghij")
     words = " ".join(f"w{number}" for number in range(1000, 1500))
-    assert "131,072" in refusal(f"{groups} {words}").reason
+    assert "131,072" in query_error(f"{groups} {words}").reason
 
 
-def test_limits_can_be_set():
-    assert refusal("cat dog", limits=QueryLimits(leaves=1)).position == 4
-    assert refusal("cat OR dog", limits=QueryLimits(conjunctions=1))
-    assert refusal("(cat)", limits=QueryLimits(depth=0))
-    assert refusal("cat", limits=QueryLimits(characters=2)).position == 2
+def test_limits_can_be_configured():
+    assert query_error("cat dog", limits=QueryLimits(literals=1)).position == 4
+    assert query_error("cat OR dog", limits=QueryLimits(conjunctions=1))
+    assert query_error("(cat)", limits=QueryLimits(depth=0))
+    assert query_error("cat", limits=QueryLimits(characters=2)).position == 2
 
 
 @pytest.mark.parametrize(
@@ -136,22 +137,22 @@ def test_limits_can_be_set():
         ("1,2,181,4", "-180"),
         ("1,-91,3,4", "-90"),
         ("1,2,3,90.5", "-90"),
-        ("1,4,3,2", "South"),
-        ("170,-10,-170,10", "two regions joined by OR"),
+        ("1,4,3,2", "south"),
+        ("170,-10,-170,10", "join two regions with OR"),
     ],
 )
-def test_a_region_that_is_none_is_refused(sides, words):
-    error = refusal(f"cat within:{sides}")
+def test_an_invalid_rectangle_is_reported_at_its_position(sides, words):
+    error = query_error(f"cat within:{sides}")
     assert (error.position, words in error.reason) == (4, True), error
 
 
-def test_the_region_column_has_the_same_check():
-    assert region(-180, -90, 180, 90) == Region(-180.0, -90.0, 180.0, 90.0)
-    assert region(1, 2, 1, 2) == Region(1, 2, 1, 2)
+def test_the_region_column_is_validated():
+    assert make_rectangle(-180, -90, 180, 90) == Rectangle(-180.0, -90.0, 180.0, 90.0)
+    assert make_rectangle(1, 2, 1, 2) == Rectangle(1, 2, 1, 2)
     for sides in [(1, 4, 3, 2), (3, 2, 1, 4), (float("nan"), 0, 1, 1), (0, 0, 1, 91), (None, 0, 1, 1), ("x", 0, 1, 1)]:
         with pytest.raises(QueryError):
-            region(*sides)  # type: ignore[arg-type]
+            make_rectangle(*sides)  # type: ignore[arg-type]
 
 
-def test_a_region_made_by_hand_is_checked_too():
-    assert "two regions" in refusal("cat", region=Region(10, 0, -10, 1)).reason
+def test_a_region_object_is_validated():
+    assert "two regions" in query_error("cat", region=Rectangle(10, 0, -10, 1)).reason

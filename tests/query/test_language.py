@@ -1,10 +1,10 @@
-"""What a query means: each rule of the language with its normal form worked out by hand."""
+"""The rules of the query language, each with the expected DNF."""
 
 from __future__ import annotations
 
 import pytest
 
-from tidings.query.dnf import Conjunction, Has, Ignored, Literal, Phrase, Region
+from tidings.query.dnf import Conjunction, Has, IgnoredText, Literal, Phrase, Rectangle
 from tidings.query.parse import parse
 
 
@@ -57,7 +57,7 @@ def test_a_negated_group_turns_and_into_or():
     assert forms("cat -(dog fish)") == (Conjunction(has("cat"), has("dog")), Conjunction(has("cat"), has("fish")))
 
 
-def test_a_negation_reaches_over_one_atom_only():
+def test_a_negation_applies_to_one_atom_only():
     assert forms("NOT cat dog") == (Conjunction(has("dog"), has("cat")),)
     assert forms('fish -"big cat" -#dog') == (Conjunction(has("fish"), has("#dog") | {Phrase(("big", "cat"))}),)
 
@@ -98,7 +98,7 @@ def test_a_phrase_keeps_its_stop_words_marked():
 @pytest.mark.parametrize(
     "text", ["“big cats”", "„big cats“", '"big\tcats"', '"big @bob cats!"', '"#big #cats"', '"big\x1fcats"']
 )
-def test_phrases_in_other_clothes(text):
+def test_phrases_with_other_quotes_names_and_tags(text):
     assert forms(text) == (Conjunction(frozenset({Phrase(("big", "cat"))})),)
 
 
@@ -113,7 +113,7 @@ def test_operators_inside_a_phrase_are_words():
 @pytest.mark.parametrize(
     "text", ["the OR cat", "cat the", "cat -the", "cat NOT the", "(the) cat", '"to be or" OR cat', "cat - !"]
 )
-def test_what_says_nothing_vanishes_from_its_parent(text):
+def test_ignored_parts_are_dropped_from_their_parent(text):
     assert forms(text) == (Conjunction(has("cat")),)
 
 
@@ -136,23 +136,23 @@ def test_what_says_nothing_vanishes_from_its_parent(text):
         ("cat #", "#", "punctuation or a symbol"),
     ],
 )
-def test_what_vanishes_is_listed_with_its_reason(text, piece, reason):
+def test_ignored_parts_are_listed_with_their_reason(text, piece, reason):
     assert ignored(text) == [(piece, reason)]
 
 
-def test_punctuation_around_a_word_is_not_worth_mentioning():
+def test_punctuation_around_a_word_is_not_listed():
     assert ignored("(cat!), 'dog'") == [(",", "punctuation or a symbol")]
 
 
-def test_an_entity_makes_the_whole_word_the_place():
-    assert parse("cat a&amp;b").ignored == (Ignored(4, 11, "a stop word"), Ignored(4, 11, "a stop word"))
+def test_with_an_entity_the_position_is_the_whole_word():
+    assert parse("cat a&amp;b").ignored == (IgnoredText(4, 11, "a stop word"), IgnoredText(4, 11, "a stop word"))
 
 
-def test_duplicates_are_taken_out():
+def test_duplicates_are_removed():
     assert forms("cat cats CAT OR cat") == (Conjunction(has("cat")),)
 
 
-def test_a_conjunction_that_holds_another_is_absorbed():
+def test_a_conjunction_that_contains_another_is_absorbed():
     assert forms("cat dog OR cat OR cat -fish") == (Conjunction(has("cat")),)
 
 
@@ -166,28 +166,28 @@ def test_conjunctions_keep_the_order_they_were_typed_in():
     )
 
 
-def test_a_region_is_a_literal_like_others():
-    here = Region(-10.5, -20, 10, 20)
+def test_a_region_is_a_literal():
+    here = Rectangle(-10.5, -20, 10, 20)
     assert forms("cat within:-10.5,-20,10,2e1") == (Conjunction(has("cat") | {here}),)
     assert forms("cat -WITHIN:-10.5,-20,10,20") == (Conjunction(has("cat"), frozenset({here})),)
     assert forms("within:-10.5,-20,+10,20.") == (Conjunction(frozenset({here})),)
 
 
 def test_the_region_of_a_subscription_is_required_in_every_conjunction():
-    here = Region(0, 0, 1, 1)
+    here = Rectangle(0, 0, 1, 1)
     assert parse("cat OR dog", here).conjunctions == tuple(Conjunction(has(term) | {here}) for term in ("cat", "dog"))
     assert parse("-cat", here).conjunctions == (Conjunction(frozenset({here}), has("cat")),)
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "the", "@bob"])
 def test_a_region_alone_is_a_query(text):
-    here = Region(0, 0, 1, 1)
+    here = Rectangle(0, 0, 1, 1)
     assert parse(text, here).conjunctions == (Conjunction(frozenset({here})),)
 
 
-def test_leaves_and_depth_are_counted_as_typed():
+def test_literals_and_depth_are_counted_as_typed():
     query = parse("cat cat covid-19 (dog OR -(the fish))")
-    assert (query.leaves, query.depth) == (6, 3)
+    assert (query.literal_count, query.depth) == (6, 3)
 
 
 def test_control_characters_separate():

@@ -1,4 +1,4 @@
-"""Whatever is typed: a query or a refusal, in time, and the normal form means what the tree means."""
+"""Any text is a query or a QueryError within 50 ms, and the DNF is equivalent to the tree."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.naive import evaluate_tree
 
 from tidings.errors import QueryError
 from tidings.matching.brute_force import evaluate
 from tidings.query.dnf import Query
-from tidings.query.parse import parse, read
-from tidings.text.reference_analyzer import clean
+from tidings.query.parse import parse, parse_tree
+from tidings.testing.oracles import evaluate_tree
+from tidings.text.reference_analyzer import analyze
 
 WORDS = ["cat", "dog", "fish", "bird"]
 PLACES = [(0.0, 0.0, 10.0, 10.0), (5.0, -5.0, 20.0, 5.0)]
@@ -64,7 +64,7 @@ def render(tree: Any, minus: bool) -> str:
 
 
 def meaning(tree: Any, post: Post) -> bool | None:
-    """The query's answer straight from the drawn tree; None for what vanishes."""
+    """Evaluate the generated tree directly; None for ignored parts."""
     kind, value = tree
     held, position = post
     plain = [word.removeprefix("#") for word in held]
@@ -88,16 +88,16 @@ def meaning(tree: Any, post: Post) -> bool | None:
 
 @settings(max_examples=300, deadline=None)
 @given(trees, st.lists(posts, min_size=1, max_size=6), st.booleans())
-def test_a_rendered_tree_parses_back_to_its_meaning(tree, some_posts, minus):
+def test_a_rendered_tree_evaluates_like_the_tree(tree, some_posts, minus):
     text = render(tree, minus)
     query = attempt(text)
     if isinstance(query, QueryError):
-        assert any(reason in query.reason for reason in SEMANTIC), query  # never a matter of syntax
+        assert any(reason in query.reason for reason in SEMANTIC), query  # never a syntax error
         return
-    typed = read(text).tree
+    typed = parse_tree(text).tree
     for post in some_posts:
         lat, lon = post[1] or (None, None)
-        cleaned = clean(" ".join(post[0]))
+        cleaned = analyze(" ".join(post[0]))
         expected = meaning(tree, post)
         assert evaluate(query, cleaned, lat, lon) == expected
         assert evaluate_tree(typed, cleaned, lat, lon) == expected
@@ -105,7 +105,7 @@ def test_a_rendered_tree_parses_back_to_its_meaning(tree, some_posts, minus):
 
 @settings(max_examples=200, deadline=None)
 @given(trees)
-def test_every_conjunction_requires_something_and_contradicts_nothing(tree):
+def test_conjunctions_require_something_without_contradiction(tree):
     query = attempt(render(tree, minus=True))
     if isinstance(query, QueryError):
         return
@@ -126,7 +126,7 @@ def check_any(text: str) -> None:
 
 @settings(max_examples=400, deadline=None)
 @given(st.text(max_size=60))
-def test_any_text_is_a_query_or_a_refusal(text):
+def test_any_text_is_a_query_or_an_error(text):
     check_any(text)
 
 
@@ -173,20 +173,20 @@ ODD = [
 
 @settings(max_examples=600, deadline=None)
 @given(st.lists(st.sampled_from(SYLLABLES + ODD), max_size=40).map("".join))
-def test_any_mixture_of_the_grammar_is_a_query_or_a_refusal(text):
+def test_any_mixture_of_the_grammar_is_a_query_or_an_error(text):
     check_any(text)
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(SYLLABLES + ODD), max_size=25).map("".join), st.lists(posts, min_size=1, max_size=4))
-def test_the_normal_form_means_what_the_tree_means(text, some_posts):
+def test_the_dnf_is_equivalent_to_the_tree(text, some_posts):
     query = attempt(text)
     if isinstance(query, QueryError):
         return
-    typed = read(text).tree
+    typed = parse_tree(text).tree
     for held, position in some_posts:
         lat, lon = position or (None, None)
-        for cleaned in (clean(" ".join(held)), clean(text)):
+        for cleaned in (analyze(" ".join(held)), analyze(text)):
             assert evaluate(query, cleaned, lat, lon) == evaluate_tree(typed, cleaned, lat, lon)
 
 
@@ -222,12 +222,12 @@ NASTY = {
 
 
 @pytest.mark.parametrize("name", NASTY)
-def test_parsed_or_refused_within_50_ms(name):
+def test_parsing_takes_at_most_50_ms(name):
     assert min(_seconds(NASTY[name][:4096]) for _ in range(5)) < 0.050
 
 
 def _seconds(text: str) -> float:
-    """Time of this process only: the machine is shared."""
+    """CPU time of this process, because the machine is shared."""
     begin = time.process_time()
     check_any(text)
     return time.process_time() - begin

@@ -1,4 +1,4 @@
-"""A query as it was typed: a tree of leaves under AND, OR and NOT. The normal form is made from it."""
+"""The syntax tree of a query: literals under AND, OR and NOT. `to_dnf.py` normalizes it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tidings.query.dnf import Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
-    """One literal and the piece of the query (start and end, 0-based) that asked for it."""
+class LiteralNode:
+    """A literal and the range of characters (0-based) in which it was typed."""
 
     literal: Literal
     start: int
@@ -19,49 +19,49 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """True when its child is not."""
+    """True if its child is false."""
 
     child: Tree
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """True when all of its children are; there are at least two."""
+    """True if all of its children are; there are at least two."""
 
     children: tuple[Tree, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """True when any of its children is; there are at least two."""
+    """True if any of its children is; there are at least two."""
 
     children: tuple[Tree, ...]
 
 
-Tree = Leaf | Not | And | Or
+Tree = LiteralNode | Not | And | Or
 
 
-def all_of(children: list[Tree]) -> Tree | None:
-    """The conjunction of what is left of the children; None when nothing is."""
+def make_and(children: list[Tree]) -> Tree | None:
+    """Return the AND of the children: the child itself if there is one, None if there are none."""
     return And(tuple(children)) if len(children) > 1 else next(iter(children), None)
 
 
-def any_of(children: list[Tree]) -> Tree | None:
-    """The disjunction of what is left of the children; None when nothing is."""
+def make_or(children: list[Tree]) -> Tree | None:
+    """Return the OR of the children: the child itself if there is one, None if there are none."""
     return Or(tuple(children)) if len(children) > 1 else next(iter(children), None)
 
 
-def leaves(tree: Tree) -> Iterator[Leaf]:
-    """All leaves in the order they were typed."""
-    if isinstance(tree, Leaf):
+def iter_literals(tree: Tree) -> Iterator[LiteralNode]:
+    """Yield all literals in the order in which they were typed."""
+    if isinstance(tree, LiteralNode):
         yield tree
     elif isinstance(tree, Not):
-        yield from leaves(tree.child)
+        yield from iter_literals(tree.child)
     else:
         for child in tree.children:
-            yield from leaves(child)
+            yield from iter_literals(child)
 
 
-def start(tree: Tree) -> int:
-    """Where the first leaf of the tree stands in the query."""
-    return next(leaves(tree)).start
+def start_of(tree: Tree) -> int:
+    """Return the position of the first literal of the tree."""
+    return next(iter_literals(tree)).start

@@ -1,4 +1,4 @@
-"""Conjunctions as term numbers: what the parser's output becomes, and what segments are built from."""
+"""Conjunctions as arrays of term numbers: compiled from parsed queries, and the input of segments."""
 
 from __future__ import annotations
 
@@ -9,119 +9,124 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidings.query.geo.geometry import distinct_regions
-from tidings.query.residual import BaseProgram
-from tidings.ragged import distinct, take_rows
+from tidings.query.geo.geometry import deduplicate_regions
+from tidings.query.residual import BaseResidual
+from tidings.ragged import sorted_unique, take_rows
 
-Words = NDArray[np.uint32]
+TermArray = NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True)
 class Conjunctions:
-    """What a segment is built from: conjunction i of subscription `owner[i]` needs ``terms[starts[i]:starts[i+1]]``.
+    """Conjunction i of subscription `subscription[i]` requires ``terms[starts[i]:starts[i+1]]``.
 
-    `anchor_region[i]` is the smallest region it requires (-1: none), which it is found by. `program[i]` numbers the
-    base program it needs besides (0: none), from 1 on in `programs`; words and one region alone need none.
-    `regions` are the rows of all regions (`shape.py`).
+    `anchor_region[i]` is the smallest region it requires (-1: none); it is filed under this region. `residual[i]` is
+    the number of its base residual, from 1 on in `residuals` (0: none, if it is only terms and one region).
+    `regions` are the rows of all regions (`geo/geometry.py`).
     """
 
-    terms: Words
+    terms: TermArray
     starts: NDArray[np.uint64]
-    owner: Words
-    program: Words
-    programs: Sequence[BaseProgram]
+    subscription: TermArray
+    residual: TermArray
+    residuals: Sequence[BaseResidual]
     regions: NDArray[np.float64]
     anchor_region: NDArray[np.int64]
 
     @property
     def has_phrases(self) -> bool:
-        """Whether posts must be received with their gaps."""
-        return any(program.phrases for program in self.programs)
+        """Whether posts must be analyzed with their gaps."""
+        return any(residual.phrases for residual in self.residuals)
 
     def __len__(self) -> int:
-        return len(self.owner)
+        return len(self.subscription)
 
-    def programs_in_use(self) -> list[BaseProgram]:
-        return [self.programs[number - 1] for number in np.unique(self.program).tolist() if number]
+    def used_residuals(self) -> list[BaseResidual]:
+        """Return the residuals that conjunctions refer to, by number."""
+        return [self.residuals[number - 1] for number in np.unique(self.residual).tolist() if number]
 
     def select(self, rows: NDArray[np.intp]) -> Conjunctions:
-        """Some conjunctions, in this order."""
+        """Return the conjunctions of these rows, in this order."""
         terms, starts = take_rows(self.terms, self.starts[:-1][rows], np.diff(self.starts)[rows])
         return replace(
             self,
             terms=terms,
             starts=starts,
-            owner=self.owner[rows],
-            program=self.program[rows],
+            subscription=self.subscription[rows],
+            residual=self.residual[rows],
             anchor_region=self.anchor_region[rows],
         )
 
-    def compacted(self) -> Conjunctions:
-        """The same conjunctions without the programs and regions that none of them uses."""
-        used = np.unique(self.program[self.program > 0])
-        programs = [self.programs[number - 1] for number in used.tolist()]
-        named = np.array([place for program in programs for _, place in program.regions], np.int64)
-        places = distinct(np.concatenate([named, self.anchor_region[self.anchor_region >= 0]]))
-        is_shape = np.isnan(self.regions[places, 0])
-        heights = np.where(is_shape, self.regions[places, 2], 1).astype(np.int64)
+    def compact(self) -> Conjunctions:
+        """Return the same conjunctions without unused residuals and regions."""
+        used = np.unique(self.residual[self.residual > 0])
+        residuals = self.used_residuals()
+        in_residuals = np.array([region for residual in residuals for _, region in residual.regions], np.int64)
+        firsts = sorted_unique(np.concatenate([in_residuals, self.anchor_region[self.anchor_region >= 0]]))
+        is_shape = np.isnan(self.regions[firsts, 0])
+        heights = np.where(is_shape, self.regions[firsts, 2], 1).astype(np.int64)
         ends = np.cumsum(heights)
-        rows = np.repeat(places - ends + heights, heights) + np.arange(int(heights.sum()))
-        moved = np.full(len(self.regions) + 1, -1)  # the last is where -1 leads
-        moved[places] = ends - heights
+        rows = np.repeat(firsts - ends + heights, heights) + np.arange(int(heights.sum()))
+        moved = np.full(len(self.regions) + 1, -1)  # the last entry maps -1 to -1
+        moved[firsts] = ends - heights
         return replace(
             self,
-            program=np.where(self.program > 0, np.searchsorted(used, self.program) + 1, 0).astype(np.uint32),
-            programs=[program.renumbered(int, lambda place: int(moved[place])) for program in programs],
+            residual=np.where(self.residual > 0, np.searchsorted(used, self.residual) + 1, 0).astype(np.uint32),
+            residuals=[residual.renumber(int, lambda first: int(moved[first])) for residual in residuals],
             regions=self.regions[rows],
             anchor_region=moved[self.anchor_region],
         )
 
-    def by_owner(self) -> Conjunctions:
-        """The same conjunctions with those of one owner standing together."""
-        return self.select(np.argsort(self.owner, kind="stable"))
+    def sort_by_subscription(self) -> Conjunctions:
+        """Return the same conjunctions, those of each subscription next to each other."""
+        return self.select(np.argsort(self.subscription, kind="stable"))
 
-    def renumbered_terms(self, new_number: Words) -> Conjunctions:
-        """The same conjunctions with the terms they are found by renumbered, not those of their programs."""
+    def renumber_required_terms(self, new_number: TermArray) -> Conjunctions:
+        """Return the same conjunctions with required terms renumbered; terms of residuals stay."""
         return replace(self, terms=new_number[self.terms])
 
-    def renumbered(self, new_number: Words) -> Conjunctions:
-        """The same conjunctions after the terms were renumbered."""
-        programs = [p.renumbered(lambda term: int(new_number[term]), int) for p in self.programs]
-        return replace(self, terms=new_number[self.terms], programs=programs)
+    def renumber_terms(self, new_number: TermArray) -> Conjunctions:
+        """Return the same conjunctions with all terms renumbered, those of residuals included."""
+        residuals = [residual.renumber(lambda term: int(new_number[term]), int) for residual in self.residuals]
+        return replace(self, terms=new_number[self.terms], residuals=residuals)
 
 
-def joined(parts: Sequence[tuple[Conjunctions, pa.Array]]) -> tuple[Conjunctions, pa.Array]:
-    """Several sets of conjunctions, with the ids of their owners, as one; owners of the same id become one, and so do
-    equal regions: what lies in several shards must not grow each time they are merged."""
-    present = [np.unique(conjunctions.owner, return_inverse=True) for conjunctions, _ in parts]
-    ids = pa.concat_arrays([ids.take(pa.array(owner)) for (owner, _), (_, ids) in zip(present, parts, strict=True)])
+def concatenate(parts: Sequence[tuple[Conjunctions, pa.Array]]) -> tuple[Conjunctions, pa.Array]:
+    """Return several sets of conjunctions, with the ids of their subscriptions, as one.
+
+    Subscriptions with the same id become one, and so do equal regions: otherwise what lies in several shards would grow
+    with every merge.
+    """
+    present = [np.unique(conjunctions.subscription, return_inverse=True) for conjunctions, _ in parts]
+    ids = pa.concat_arrays([ids.take(pa.array(rows)) for (rows, _), (_, ids) in zip(present, parts, strict=True)])
     encoded = ids.dictionary_encode()
     number_of = encoded.indices.to_numpy(zero_copy_only=False).astype(np.uint32)
-    owner_bases = np.cumsum([0, *(len(owner) for owner, _ in present)])
+    bases = np.cumsum([0, *(len(rows) for rows, _ in present)])
+    subscriptions = [number_of[base + local] for base, (_, local) in zip(bases, present, strict=False)]
     region_bases = np.cumsum([0, *(len(conjunctions.regions) for conjunctions, _ in parts)])
-    regions, new_row = distinct_regions(np.concatenate([c.regions for c, _ in parts]))
-    programs: dict[BaseProgram, int] = {}
-    moved = [_moved(c, new_row[base:], programs) for (c, _), base in zip(parts, region_bases, strict=False)]
+    regions, new_row = deduplicate_regions(np.concatenate([c.regions for c, _ in parts]))
+    residuals: dict[BaseResidual, int] = {}
+    moved = [_renumber_part(c, new_row[base:], residuals) for (c, _), base in zip(parts, region_bases, strict=False)]
     lengths = np.concatenate([np.diff(c.starts) for c, _ in parts])
     whole = Conjunctions(
         terms=np.concatenate([c.terms for c, _ in parts]),
         starts=np.concatenate([np.zeros(1, np.uint64), np.cumsum(lengths, dtype=np.uint64)]),
-        owner=np.concatenate([number_of[base + place] for base, (_, place) in zip(owner_bases, present, strict=False)]),
-        program=np.concatenate([program for program, _ in moved]),
-        programs=list(programs),
+        subscription=np.concatenate(subscriptions),
+        residual=np.concatenate([residual for residual, _ in moved]),
+        residuals=list(residuals),
         regions=regions,
         anchor_region=np.concatenate([anchor for _, anchor in moved]),
     )
-    return whole.by_owner(), encoded.dictionary
+    return whole.sort_by_subscription(), encoded.dictionary
 
 
-def _moved(
-    part: Conjunctions, new_row: NDArray[np.int64], programs: dict[BaseProgram, int]
-) -> tuple[Words, NDArray[np.int64]]:
-    """(the programs of a part numbered among all programs, its anchor regions numbered among all regions)."""
+def _renumber_part(
+    part: Conjunctions, new_row: NDArray[np.int64], residuals: dict[BaseResidual, int]
+) -> tuple[TermArray, NDArray[np.int64]]:
+    """Return (residual numbers among all residuals, anchor regions among all regions) of a part."""
     rows = new_row[: len(part.regions)].tolist()
-    shifted = [p.renumbered(int, rows.__getitem__) for p in part.programs]
-    numbers = np.array([0, *(programs.setdefault(p, len(programs) + 1) for p in shifted)], np.uint32)
+    moved = [residual.renumber(int, rows.__getitem__) for residual in part.residuals]
+    numbers = np.array([0, *(residuals.setdefault(r, len(residuals) + 1) for r in moved)], np.uint32)
     anchors = part.anchor_region.copy()
     anchors[anchors >= 0] = new_row[anchors[anchors >= 0]]
-    return numbers[part.program], anchors
+    return numbers[part.residual], anchors

@@ -1,4 +1,4 @@
-"""The normal form of a query: a disjunction of conjunctions of literals. Everything downstream sees only this."""
+"""The disjunctive normal form (DNF) of a query, the only form that other packages use."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Has:
-    """The post holds this term: a stem, or ``#tag``."""
+    """The post contains this term: a stem, or ``#tag``."""
 
     term: str
 
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """The post holds these terms next to each other in this order, stop words (marked terms) included."""
+    """The post contains these terms next to each other in this order, stop words (marked terms) included."""
 
     terms: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class Rectangle:
     """The post has a position inside this rectangle, borders included, in degrees."""
 
     west: float
@@ -31,42 +31,42 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Circle:
-    """The post has a position no farther than `radius_km` from this one, along the surface of the Earth."""
+    """The post has a position at most `radius_km` from this one, along the surface of the Earth."""
 
     lat: float
     lon: float
     radius_km: float
 
 
-Ring = tuple[tuple[float, float], ...]  # longitude and latitude of its corners; the last is the first
+Ring = tuple[tuple[float, float], ...]  # longitude and latitude of its corners; the last equals the first
 
 
 @dataclass(frozen=True, slots=True)
 class Polygons:
-    """The post has a position in one of these polygons, borders included; rings behind the first are holes."""
+    """The post has a position in one of these polygons, borders included; rings after the first are holes."""
 
     polygons: tuple[tuple[Ring, ...], ...]
 
     @property
-    def corners(self) -> int:
+    def corner_count(self) -> int:
         return sum(len(ring) - 1 for polygon in self.polygons for ring in polygon)
 
 
-Place = Region | Circle | Polygons
-Literal = Has | Phrase | Region | Circle | Polygons
+Region = Rectangle | Circle | Polygons
+Literal = Has | Phrase | Rectangle | Circle | Polygons
 
 
 @dataclass(frozen=True, slots=True)
 class Conjunction:
-    """All of `required` and none of `forbidden`. At least one literal is required."""
+    """All of `required` and none of `forbidden` must hold. At least one literal is required."""
 
     required: frozenset[Literal]
     forbidden: frozenset[Literal] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Ignored:
-    """A piece of the query that says nothing: a stop word, a name, a link, punctuation."""
+class IgnoredText:
+    """A part of the query that is ignored: a stop word, a name, a link, punctuation."""
 
     start: int
     end: int
@@ -75,10 +75,10 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query as it was understood: it matches a post when any of its conjunctions does."""
+    """A parsed query. It matches a post if any of its conjunctions does."""
 
     text: str
     conjunctions: tuple[Conjunction, ...]
-    ignored: tuple[Ignored, ...] = ()
-    leaves: int = 0
+    ignored: tuple[IgnoredText, ...] = ()
+    literal_count: int = 0
     depth: int = 0

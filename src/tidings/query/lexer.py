@@ -1,4 +1,4 @@
-"""The symbols of a query: parentheses, OR, NOT, phrases and bare words, each with its place."""
+"""Split a query into symbols: parentheses, OR, NOT, phrases and words, each with its position."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import NamedTuple
 from tidings.errors import QueryError
 from tidings.text import char_classes as c
 
-QUOTES = '"\u201c\u201d\u201e'  # straight, and the curly ones that phones and word processors put in its place
+QUOTES = '"\u201c\u201d\u201e'  # straight, and the curly ones that phones and word processors insert
 _GAPS = r"\s\x00-\x1f\x7f-\x9f\u200b"  # white space, control characters, the zero-width space
 _GAP = re.compile(f"[{_GAPS}]")
 _QUOTE = re.compile(f"[{QUOTES}]")
 _WORD_END = re.compile(f"[{_GAPS}(){QUOTES}]")
 
 
-class Kind(Enum):
-    """What a symbol is to the parser."""
+class SymbolKind(Enum):
+    """The kinds of symbols that the parser distinguishes."""
 
     WORD = "word"
     PHRASE = "phrase"
@@ -30,75 +30,75 @@ class Kind(Enum):
     END = "end"
 
 
-_KEYWORDS = {"OR": Kind.OR, "NOT": Kind.NOT}
+_KEYWORDS = {"OR": SymbolKind.OR, "NOT": SymbolKind.NOT}
 
 
 class Symbol(NamedTuple):
-    """A piece of the query: `start` to `end`, and the `content` to read (a phrase's is without its quotes)."""
+    """Characters `start` to `end` of the query; `content` is without the quotation marks of a phrase."""
 
-    kind: Kind
+    kind: SymbolKind
     start: int
     end: int
     content: str
 
 
-def symbols(text: str) -> Iterator[Symbol]:
-    """The symbols of the query in order, an END last. Lazy: the parser stops it at the first limit reached."""
-    at = _skip(text, 0)
+def iter_symbols(text: str) -> Iterator[Symbol]:
+    """Yield the symbols in order, END last. Lazy, because the parser stops at the first limit reached."""
+    at = _skip_gaps(text, 0)
     while at < len(text):
-        symbol = _symbol(text, at)
+        symbol = _scan_symbol(text, at)
         yield symbol
-        at = _skip(text, symbol.end)
-    yield Symbol(Kind.END, len(text), len(text), "")
+        at = _skip_gaps(text, symbol.end)
+    yield Symbol(SymbolKind.END, len(text), len(text), "")
 
 
-def visible(word: str) -> str:
-    """The word without invisible characters: direction marks, joiners, a byte order mark."""
-    return word if word.isascii() else "".join(ch for ch in word if kind_of(ch) != c.IGNORED)
+def strip_invisible(word: str) -> str:
+    """Remove invisible characters: direction marks, joiners, a byte order mark."""
+    return word if word.isascii() else "".join(ch for ch in word if char_class(ch) != c.IGNORED)
 
 
 @lru_cache(maxsize=1 << 16)
-def kind_of(character: str) -> int:
-    """The cleaner's class of this character."""
+def char_class(character: str) -> int:
+    """Return the class of a character (`text/char_classes`), cached."""
     return c.classify(character)
 
 
-def _symbol(text: str, at: int) -> Symbol:
+def _scan_symbol(text: str, at: int) -> Symbol:
     first = text[at]
     if first == "(":
-        return Symbol(Kind.OPEN, at, at + 1, first)
+        return Symbol(SymbolKind.OPEN, at, at + 1, first)
     if first == ")":
-        return Symbol(Kind.CLOSE, at, at + 1, first)
+        return Symbol(SymbolKind.CLOSE, at, at + 1, first)
     if first in QUOTES:
-        return _phrase(text, at)
+        return _scan_phrase(text, at)
     if first == "-" and not _is_dash(text, at):
-        return Symbol(Kind.NOT, at, at + 1, first)
-    return _word(text, at)
+        return Symbol(SymbolKind.NOT, at, at + 1, first)
+    return _scan_word(text, at)
 
 
-def _phrase(text: str, at: int) -> Symbol:
+def _scan_phrase(text: str, at: int) -> Symbol:
     closing = _QUOTE.search(text, at + 1)
     if closing is None:
-        raise QueryError("This quotation mark is never closed; add one at the end of the phrase.", at)
-    return Symbol(Kind.PHRASE, at, closing.end(), text[at + 1 : closing.start()])
+        raise QueryError("This quotation mark is never closed. Add one at the end of the phrase.", at)
+    return Symbol(SymbolKind.PHRASE, at, closing.end(), text[at + 1 : closing.start()])
 
 
-def _word(text: str, at: int) -> Symbol:
-    found = _WORD_END.search(text, at + 1)
-    end = len(text) if found is None else found.start()
+def _scan_word(text: str, at: int) -> Symbol:
+    boundary = _WORD_END.search(text, at + 1)
+    end = len(text) if boundary is None else boundary.start()
     content = text[at:end]
-    return Symbol(_KEYWORDS.get(visible(content), Kind.WORD), at, end, content)
+    return Symbol(_KEYWORDS.get(strip_invisible(content), SymbolKind.WORD), at, end, content)
 
 
 def _is_dash(text: str, at: int) -> bool:
-    """Hyphens with a gap behind them are punctuation, not a negation."""
-    while at < len(text) and (text[at] == "-" or kind_of(text[at]) == c.IGNORED):
+    """Return whether hyphens are followed by a gap: then they are punctuation, not a negation."""
+    while at < len(text) and (text[at] == "-" or char_class(text[at]) == c.IGNORED):
         at += 1
     return at == len(text) or _GAP.match(text, at) is not None
 
 
-def _skip(text: str, at: int) -> int:
-    """Step over gaps and over invisible characters, which would hide a hyphen or an operator behind them."""
-    while at < len(text) and (text[at] == " " or _GAP.match(text, at) or kind_of(text[at]) == c.IGNORED):
+def _skip_gaps(text: str, at: int) -> int:
+    """Skip gaps and invisible characters, which would hide a hyphen or an operator after them."""
+    while at < len(text) and (text[at] == " " or _GAP.match(text, at) or char_class(text[at]) == c.IGNORED):
         at += 1
     return at

@@ -1,10 +1,10 @@
-"""The subscription language: from what was typed to the normal form, or a refusal that says where and what to do.
+"""Parse the query language to DNF. A QueryError has the position and the remedy.
 
     query       = conjunction { "OR" conjunction }
     conjunction = factor { factor }
     factor      = ( "NOT" | "-" ) factor | "(" query ")" | phrase | word
 
-A leaf that says nothing (a stop word, a name) vanishes from its parent as if it had not been typed.
+A literal that is ignored (a stop word, a name) is dropped from its parent as if it had not been typed.
 """
 
 from __future__ import annotations
@@ -13,112 +13,112 @@ from dataclasses import dataclass
 
 from tidings.config import QUERY_LIMITS, QueryLimits
 from tidings.errors import QueryError
-from tidings.query.ast import Leaf, Not, Tree, all_of, any_of
-from tidings.query.dnf import Ignored, Place, Query
-from tidings.query.geo.region import checked
-from tidings.query.geo.region import region as region
-from tidings.query.lexer import Kind, symbols
-from tidings.query.literals import read_phrase, read_word
-from tidings.query.to_dnf import normal_form
+from tidings.query.ast import LiteralNode, Not, Tree, make_and, make_or
+from tidings.query.dnf import IgnoredText, Query, Region
+from tidings.query.geo.region import validate_region
+from tidings.query.lexer import SymbolKind, iter_symbols
+from tidings.query.literals import parse_phrase, parse_word
+from tidings.query.to_dnf import to_dnf
 from tidings.text.char_classes import FIELD_BREAK
 
-_ENDS = (Kind.END, Kind.CLOSE, Kind.OR)  # what no factor starts with
+_ENDS = (SymbolKind.END, SymbolKind.CLOSE, SymbolKind.OR)  # no factor starts with these
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """A query read but not yet normalised."""
+class QueryTree:
+    """The syntax tree of a query, not yet normalized."""
 
     tree: Tree
-    ignored: tuple[Ignored, ...]
-    leaves: int
+    ignored: tuple[IgnoredText, ...]
+    literal_count: int
     depth: int
 
 
-def parse(text: str, region: Place | None = None, limits: QueryLimits = QUERY_LIMITS) -> Query:
-    """The query as it is understood; `region` is required besides. QueryError, and nothing else, when refused."""
-    reading = read(text, region, limits)
-    return Query(text, normal_form(reading.tree, limits), reading.ignored, reading.leaves, reading.depth)
+def parse(text: str, region: Region | None = None, limits: QueryLimits = QUERY_LIMITS) -> Query:
+    """Return the parsed query, with `region` as a further requirement. Raises QueryError and nothing else."""
+    parsed = parse_tree(text, region, limits)
+    return Query(text, to_dnf(parsed.tree, limits), parsed.ignored, parsed.literal_count, parsed.depth)
 
 
-def read(text: str, region: Place | None = None, limits: QueryLimits = QUERY_LIMITS) -> Reading:
-    """The tree of the query, `region` last; QueryError when the text breaks a rule or holds nothing to search for."""
+def parse_tree(text: str, region: Region | None = None, limits: QueryLimits = QUERY_LIMITS) -> QueryTree:
+    """Return the tree, `region` last; QueryError if the text breaks a rule or has nothing to search for."""
     if not isinstance(text, str):
-        raise QueryError("A query is text; this is not.", 0)
+        raise QueryError(f"A query must be text, not {type(text).__name__}. Pass a string.", 0)
     if len(text) > limits.characters:
-        raise QueryError(f"A query has at most {limits.characters:,} characters; shorten it.", limits.characters)
+        raise QueryError(f"The query has more than {limits.characters:,} characters. Shorten it.", limits.characters)
     parser = _Parser(text.replace(FIELD_BREAK, " "), limits)
-    typed = parser.query()
+    tree = parser.query()
     if region is not None:
-        typed = all_of([*([typed] if typed else []), parser.leaf(Leaf(checked(region), len(text), len(text)))])
-    if typed is None:
-        raise _nothing(parser.ignored)
-    return Reading(typed, tuple(parser.ignored), parser.leaves, parser.deepest)
+        node = parser.count(LiteralNode(validate_region(region), len(text), len(text)))
+        tree = node if tree is None else make_and([tree, node])
+    if tree is None:
+        raise _empty_query_error(parser.ignored)
+    return QueryTree(tree, tuple(parser.ignored), parser.literal_count, parser.deepest)
 
 
-def _nothing(ignored: list[Ignored]) -> QueryError:
+def _empty_query_error(ignored: list[IgnoredText]) -> QueryError:
     if not ignored:
-        return QueryError("The query is empty; write at least one word.", 0)
-    reasons = " and ".join(dict.fromkeys(piece.reason for piece in ignored))
-    return QueryError(f"There is nothing to search for but {reasons}; add a word that counts.", ignored[0].start)
+        return QueryError("The query is empty. Write at least one word.", 0)
+    reasons = " and ".join(dict.fromkeys(part.reason for part in ignored))
+    return QueryError(f"There is nothing to search for, only {reasons}. Add another word.", ignored[0].start)
 
 
 class _Parser:
-    """Recursive descent with one symbol of look-ahead. A method returns None when all it read has vanished."""
+    """Recursive descent with one symbol of look-ahead. Methods return None if all they read is ignored."""
 
     def __init__(self, text: str, limits: QueryLimits) -> None:
-        self.ignored: list[Ignored] = []
-        self.leaves = 0
+        self.ignored: list[IgnoredText] = []
+        self.literal_count = 0
         self.deepest = 0
         self._limits = limits
         self._depth = 0
-        self._symbols = symbols(text)
+        self._symbols = iter_symbols(text)
         self._next = next(self._symbols)
 
     def query(self) -> Tree | None:
-        """The whole query; None when it is empty or says nothing."""
-        if self._sees(Kind.END):
+        """Return the whole tree; None if the query is empty or all of it is ignored."""
+        if self._sees(SymbolKind.END):
             return None
         tree = self._disjunction()
-        if self._sees(Kind.CLOSE):
-            raise QueryError("This parenthesis closes nothing; remove it or open one before it.", self._next.start)
+        if self._sees(SymbolKind.CLOSE):
+            raise QueryError("This parenthesis closes nothing. Remove it or open one before it.", self._next.start)
         return tree
 
-    def leaf(self, leaf: Leaf) -> Leaf:
-        """The leaf, counted."""
-        self.leaves += 1
-        if self.leaves > self._limits.leaves:
-            raise QueryError(f"A query has at most {self._limits.leaves:,} words; shorten it.", leaf.start)
-        return leaf
+    def count(self, node: LiteralNode) -> LiteralNode:
+        """Return the literal after counting it; QueryError at the first one beyond the limit."""
+        self.literal_count += 1
+        if self.literal_count > self._limits.literals:
+            raise QueryError(f"The query has more than {self._limits.literals:,} words. Shorten it.", node.start)
+        return node
 
     def _disjunction(self) -> Tree | None:
         sides = [self._conjunction()]
-        while self._sees(Kind.OR):
+        while self._sees(SymbolKind.OR):
             at = self._advance()
             if self._sees(*_ENDS):
-                raise QueryError("OR has nothing on its right; write a word there or remove the OR.", at)
+                raise QueryError("OR has nothing on its right. Write a word there or remove the OR.", at)
             sides.append(self._conjunction())
-        return any_of([side for side in sides if side is not None])
+        return make_or([side for side in sides if side is not None])
 
     def _conjunction(self) -> Tree | None:
-        if self._sees(Kind.OR):
-            raise QueryError("OR has nothing on its left; write a word there or remove the OR.", self._next.start)
+        if self._sees(SymbolKind.OR):
+            raise QueryError("OR has nothing on its left. Write a word there or remove the OR.", self._next.start)
         factors = []
         while not self._sees(*_ENDS):
             factors.append(self._factor())
-        return all_of([factor for factor in factors if factor is not None])
+        return make_and([factor for factor in factors if factor is not None])
 
     def _factor(self) -> Tree | None:
-        if self._sees(Kind.NOT):
+        if self._sees(SymbolKind.NOT):
             return self._negation()
-        if self._sees(Kind.OPEN):
+        if self._sees(SymbolKind.OPEN):
             return self._group()
         return self._atom()
 
     def _negation(self) -> Tree | None:
         at = self._descend()
         if self._sees(*_ENDS):
-            raise QueryError("This negation has nothing behind it; write what must not occur, or remove it.", at)
+            raise QueryError("This negation has nothing after it. Write what must not occur, or remove it.", at)
         child = self._factor()
         self._depth -= 1
         if isinstance(child, Not):
@@ -127,39 +127,38 @@ class _Parser:
 
     def _group(self) -> Tree | None:
         at = self._descend()
-        if self._sees(Kind.CLOSE):
-            raise QueryError("These parentheses are empty; write something between them or remove them.", at)
-        if self._sees(Kind.END):
-            raise QueryError("This parenthesis is never closed; close it or remove it.", at)
+        if self._sees(SymbolKind.CLOSE):
+            raise QueryError("These parentheses are empty. Write something between them or remove them.", at)
+        if self._sees(SymbolKind.END):
+            raise QueryError("This parenthesis is never closed. Close it or remove it.", at)
         tree = self._disjunction()
-        if not self._sees(Kind.CLOSE):
-            raise QueryError("This parenthesis is never closed; add one at the end of the group.", at)
+        if not self._sees(SymbolKind.CLOSE):
+            raise QueryError("This parenthesis is never closed. Add one at the end of the group.", at)
         self._advance()
         self._depth -= 1
         return tree
 
     def _atom(self) -> Tree | None:
         symbol = self._next
-        read = read_phrase(symbol) if symbol.kind is Kind.PHRASE else read_word(symbol)
+        parsed = parse_phrase(symbol) if symbol.kind is SymbolKind.PHRASE else parse_word(symbol)
         self._advance()
-        self.ignored += read.ignored
-        return all_of([self.leaf(leaf) for leaf in read.leaves])
+        self.ignored += parsed.ignored
+        return make_and([self.count(node) for node in parsed.nodes])
 
     def _descend(self) -> int:
-        """Step over what opens a level, and return its place."""
+        """Skip the symbol that opens a level, and return its position."""
         self._depth += 1
         self.deepest = max(self.deepest, self._depth)
         if self._depth > self._limits.depth:
-            raise QueryError(
-                f"Parentheses and negations go at most {self._limits.depth} deep; write it flatter.", self._next.start
-            )
+            message = f"Parentheses and negations are more than {self._limits.depth} deep. Use fewer levels."
+            raise QueryError(message, self._next.start)
         return self._advance()
 
-    def _sees(self, *kinds: Kind) -> bool:
+    def _sees(self, *kinds: SymbolKind) -> bool:
         return self._next.kind in kinds
 
     def _advance(self) -> int:
         at = self._next.start
-        if not self._sees(Kind.END):
+        if not self._sees(SymbolKind.END):
             self._next = next(self._symbols)
         return at

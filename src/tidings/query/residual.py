@@ -1,36 +1,36 @@
-"""Programs: what an entry demands of a post beyond its four rarest words.
+"""Residuals: what is left to check of a conjunction after its four least frequent terms.
 
-A program is a run of numbers: ``n, more terms…`` ``n, forbidden terms…`` ``n, (negated, length, terms…)…`` phrases
-``n, (negated, region number)…`` regions, each named by its first row (`shape.py`).
+A residual is a sequence of numbers: ``n, further terms…`` ``n, forbidden terms…`` ``n, (negated, length, terms…)…``
+for phrases, ``n, (negated, region)…`` for regions, each identified by its first row (`geo/geometry.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numba import types, uint8, uint32, uint64
 from numpy.typing import NDArray
 
-from tidings.jit import inlined, kernel, read, write
-from tidings.query.dnf import Conjunction, Has, Literal, Phrase, Place
-from tidings.query.geo.geometry import Row, inside, rows_of
+from tidings.jit import inline, kernel, read, write
+from tidings.query.dnf import Conjunction, Has, Literal, Phrase, Region
+from tidings.query.geo.geometry import Row, encode_region, is_inside
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 
 
 @dataclass(frozen=True, slots=True)
-class BaseProgram:
-    """A program without its further terms, taken apart: to renumber terms and regions, or to look inside."""
+class BaseResidual:
+    """A residual without its further terms, decoded, so that terms and regions can be renumbered."""
 
     forbidden: tuple[int, ...]
     phrases: tuple[tuple[int, tuple[int, ...]], ...]  # (negated, terms)
     regions: tuple[tuple[int, int], ...]  # (negated, region)
 
     @classmethod
-    def read(cls, code: Sequence[int]) -> BaseProgram:
+    def decode(cls, code: Sequence[int]) -> BaseResidual:
         numbers = iter(code)
         forbidden = tuple(next(numbers) for _ in range(next(numbers)))
         phrases = []
@@ -40,15 +40,15 @@ class BaseProgram:
         regions = tuple((next(numbers), next(numbers)) for _ in range(next(numbers)))
         return cls(forbidden, tuple(phrases), regions)
 
-    def code(self) -> tuple[int, ...]:
+    def encode(self) -> tuple[int, ...]:
         code = [len(self.forbidden), *self.forbidden, len(self.phrases)]
         for negated, terms in self.phrases:
             code += [negated, len(terms), *terms]
         code.append(len(self.regions))
         return (*code, *(number for region in self.regions for number in region))
 
-    def renumbered(self, term: Callable[[int], int], region: Callable[[int], int]) -> BaseProgram:
-        return BaseProgram(
+    def renumber(self, term: Callable[[int], int], region: Callable[[int], int]) -> BaseResidual:
+        return BaseResidual(
             tuple(map(term, self.forbidden)),
             tuple((negated, tuple(map(term, terms))) for negated, terms in self.phrases),
             tuple((negated, region(number)) for negated, number in self.regions),
@@ -59,98 +59,106 @@ class BaseProgram:
 
 
 @dataclass
-class ProgramWriter:
-    """Collects programs, equal ones once, and the regions they name."""
+class ResidualWriter:
+    """Collects residuals and their regions; equal ones are stored once."""
 
-    number: Callable[[str], int]
-    programs: dict[BaseProgram, int] = field(default_factory=dict)
+    term_id: Callable[[str], int]
+    residuals: dict[BaseResidual, int] = field(default_factory=dict)
     _regions: dict[Literal, int] = field(default_factory=dict)
     _rows: list[Row] = field(default_factory=list)
 
-    def terms(self, conjunction: Conjunction) -> list[int]:
-        """All terms a post must hold, those of phrases included."""
+    def required_terms(self, conjunction: Conjunction) -> list[int]:
+        """Return all terms that a post must contain, those of phrases included."""
         terms: list[str] = []
         for literal in conjunction.required:
             if isinstance(literal, Has):
                 terms.append(literal.term)
             elif isinstance(literal, Phrase):
                 terms.extend(literal.terms)
-        return sorted({self.number(term) for term in terms})
+        # Sorted by text first: the order of a frozenset depends on PYTHONHASHSEED, and new terms get the next number.
+        return sorted({self.term_id(term) for term in sorted(terms)})
 
-    def program(self, conjunction: Conjunction) -> int:
-        """The number of the program a conjunction needs, from 1 on; 0 for none: words and one region need none."""
-        phrases = [(False, p) for p in conjunction.required if isinstance(p, Phrase)]
-        phrases += [(True, p) for p in conjunction.forbidden if isinstance(p, Phrase)]
-        regions = [(False, r) for r in conjunction.required if isinstance(r, Place)]
-        regions += [(True, r) for r in conjunction.forbidden if isinstance(r, Place)]
-        forbidden = sorted(self.number(h.term) for h in conjunction.forbidden if isinstance(h, Has))
+    def add_residual(self, conjunction: Conjunction) -> int:
+        """Return the number of the residual, from 1 on; 0 if terms and at most one region are all."""
+        phrases = [(False, terms) for terms in sorted(p.terms for p in conjunction.required if isinstance(p, Phrase))]
+        phrases += [(True, terms) for terms in sorted(p.terms for p in conjunction.forbidden if isinstance(p, Phrase))]
+        regions = [(False, r) for r in sort_regions(conjunction.required)]
+        regions += [(True, r) for r in sort_regions(conjunction.forbidden)]
+        terms = sorted(h.term for h in conjunction.forbidden if isinstance(h, Has))
+        forbidden = sorted(map(self.term_id, terms))
         is_one_region = len(regions) < 2 and not any(negated for negated, _ in regions)
         if is_one_region and not phrases and not forbidden:
             return 0
-        base = BaseProgram(
+        base = BaseResidual(
             tuple(forbidden),
-            tuple(sorted((int(neg), tuple(self.number(t) for t in p.terms)) for neg, p in phrases)),
-            tuple(sorted((int(neg), self.region(r)) for neg, r in regions)),
+            tuple(sorted((int(neg), tuple(map(self.term_id, terms))) for neg, terms in phrases)),
+            tuple(sorted((int(neg), self.add_region(r)) for neg, r in regions)),
         )
-        return self.programs.setdefault(base, len(self.programs) + 1)
+        return self.residuals.setdefault(base, len(self.residuals) + 1)
 
-    def region(self, place: Place) -> int:
-        """The number of a region: its first row."""
-        number = self._regions.setdefault(place, len(self._rows))
+    def add_region(self, region: Region) -> int:
+        """Return the number of a region: its first row."""
+        number = self._regions.setdefault(region, len(self._rows))
         if number == len(self._rows):
-            self._rows += rows_of(place)
+            self._rows += encode_region(region)
         return number
 
-    def regions(self) -> NDArray[np.float64]:
-        """The rows of all regions."""
+    def region_rows(self) -> NDArray[np.float64]:
+        """Return the rows of all regions."""
         return np.array(self._rows, np.float64).reshape(-1, 4)
 
 
-@inlined
+def sort_regions(literals: Collection[Literal]) -> list[Region]:
+    """Return the regions among literals in an order that does not depend on PYTHONHASHSEED."""
+    regions = [literal for literal in literals if isinstance(literal, Region)]
+    return sorted(regions, key=repr) if len(regions) > 1 else regions
+
+
+@inline
 def _has(bitmap, term):  # type: ignore[no-untyped-def]
     return (bitmap[term >> uint64(3)] >> uint8(term & uint64(7))) & uint8(1) != 0
 
 
-@inlined
-def _holds_phrase(code, at, length, terms, start, end):  # type: ignore[no-untyped-def]
-    """Whether the terms code[at : at + length] stand next to each other in the post."""
-    place = start
-    while place + length <= end:
+@inline
+def _has_phrase(code, at, length, terms, start, end):  # type: ignore[no-untyped-def]
+    """Return whether the terms code[at : at + length] are next to each other in the post."""
+    first = start
+    while first + length <= end:
         offset = _ZERO
-        while offset < length and terms[place + offset] == code[at + offset]:
+        while offset < length and terms[first + offset] == code[at + offset]:
             offset += _ONE
         if offset == length:
             return True
-        place += _ONE
+        first += _ONE
     return False
 
 
-@inlined
-def run(code, at, regions, bitmap, terms, start, end, lon, lat):  # type: ignore[no-untyped-def]
-    """Whether a post (its bitmap, its terms from start to end, its position or NaN) satisfies the program at `at`."""
+@inline
+def check_residual(code, at, regions, bitmap, terms, start, end, lon, lat):  # type: ignore[no-untyped-def]
+    """Return whether a post (bitmap, terms[start:end], position or NaN) satisfies the residual at `at`."""
     more = uint64(code[at])
     at += _ONE
-    for place in range(at, at + more):
-        if not _has(bitmap, uint64(code[place])):
+    for offset in range(at, at + more):
+        if not _has(bitmap, uint64(code[offset])):
             return False
     at += more
     forbidden = uint64(code[at])
     at += _ONE
-    for place in range(at, at + forbidden):
-        if _has(bitmap, uint64(code[place])):
+    for offset in range(at, at + forbidden):
+        if _has(bitmap, uint64(code[offset])):
             return False
     at += forbidden
     phrases = uint64(code[at])
     at += _ONE
     for _ in range(phrases):
         length = uint64(code[at + _ONE])
-        if _holds_phrase(code, at + uint64(2), length, terms, start, end) == (code[at] != 0):
+        if _has_phrase(code, at + uint64(2), length, terms, start, end) == (code[at] != 0):
             return False
         at += uint64(2) + length
-    places = uint64(code[at])
+    region_count = uint64(code[at])
     at += _ONE
-    for _ in range(places):
-        if inside(regions, code[at + _ONE], lon, lat) == (code[at] != 0):
+    for _ in range(region_count):
+        if is_inside(regions, code[at + _ONE], lon, lat) == (code[at] != 0):
             return False
         at += uint64(2)
     return True
@@ -167,10 +175,10 @@ def run(code, at, regions, bitmap, terms, start, end, lon, lat):  # type: ignore
     write(uint64),
     write(uint32),
 )
-def write_programs(terms, firsts, ends, bases, base_code, base_start, starts, code):  # type: ignore[no-untyped-def]
-    """Write the program of each entry: its terms from firsts on, then its base program (1 is the empty one).
+def write_residuals(terms, firsts, ends, bases, base_code, base_start, starts, code):  # type: ignore[no-untyped-def]
+    """Write the residual of each entry: its terms from `firsts` on, then its base residual (1 is the empty one).
 
-    With an empty `code`, only `starts` is worked out.
+    With an empty `code`, only `starts` is computed.
     """
     used = _ZERO
     for entry in range(uint64(bases.size)):

@@ -1,4 +1,4 @@
-"""Rows of a table of subscriptions through the parser; what it refuses is set aside with its reason."""
+"""Parse the queries of a table of subscriptions; invalid ones are listed with their reason."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidings.errors import QueryError
-from tidings.query.dnf import Place, Query
-from tidings.query.geo.polygon import from_numbers
-from tidings.query.parse import parse, region
+from tidings.query.dnf import Query, Region
+from tidings.query.geo.polygon import polygons_from_numbers
+from tidings.query.geo.region import make_rectangle
+from tidings.query.parse import parse
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """A subscription that is not accepted: its place in the table it came from, and why."""
+class InvalidSubscription:
+    """A subscription that cannot be accepted: its row in the table, and the reason."""
 
     row: int
     reason: str
@@ -25,37 +26,37 @@ class Refused:
 
 def parse_rows(
     queries: pa.Array, regions: pa.Array | None, rows: NDArray[np.intp]
-) -> tuple[dict[int, Query], list[Refused]]:
-    """The queries of these rows as they are understood, each with the region beside it; and those refused."""
+) -> tuple[dict[int, Query], list[InvalidSubscription]]:
+    """Return the parsed queries of these rows, each with the region of its column, and the invalid rows."""
     parsed: dict[int, Query] = {}
-    refused: list[Refused] = []
-    beside = [None] * len(rows) if regions is None else regions.take(pa.array(rows)).to_pylist()
-    for row, text, value in zip(rows.tolist(), queries.take(pa.array(rows)).to_pylist(), beside, strict=True):
+    invalid: list[InvalidSubscription] = []
+    columns = [None] * len(rows) if regions is None else regions.take(pa.array(rows)).to_pylist()
+    for row, text, value in zip(rows.tolist(), queries.take(pa.array(rows)).to_pylist(), columns, strict=True):
         try:
-            parsed[row] = parse(text or "", region_of(value))
+            parsed[row] = parse(text or "", region_from_column(value))
         except QueryError as error:
-            refused.append(Refused(row, str(error)))
-    return parsed, refused
+            invalid.append(InvalidSubscription(row, str(error)))
+    return parsed, invalid
 
 
-def region_of(value: object) -> Place | None:
-    """The region a column holds; QueryError when that is none."""
+def region_from_column(value: object) -> Region | None:
+    """Return the region of a column value; QueryError if it is invalid."""
     if value is None:
         return None
     if not isinstance(value, list) or len(value) < 4 or any(number is None for number in value):
-        raise QueryError("a region needs four numbers: west, south, east, north")
-    return region(*value) if len(value) == 4 else from_numbers(value)
+        raise QueryError("The region needs four numbers: west, south, east, north. Correct it.")
+    return make_rectangle(*value) if len(value) == 4 else polygons_from_numbers(value)
 
 
-def boxes_in(column: pa.Array) -> NDArray[np.float64]:
-    """The rectangles a column holds, as `region_of` reads them, a row each; NaN for whatever is none."""
-    found = np.full((len(column), 4), np.nan)
+def rectangles_in_column(column: pa.Array) -> NDArray[np.float64]:
+    """Return the rectangles of a column, as `region_from_column` reads them; NaN for all other values."""
+    rectangles = np.full((len(column), 4), np.nan)
     is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
     if not is_list or not pa.types.is_floating(column.type.value_type):
-        return found
+        return rectangles
     rows = np.flatnonzero(pc.fill_null(pc.equal(pc.list_value_length(column), 4), False))
     sides = column.take(pa.array(rows)).flatten().to_numpy(zero_copy_only=False).astype(np.float64).reshape(-1, 4) + 0.0
     west, south, east, north = sides.T
     is_box = (west >= -180) & (south >= -90) & (west <= east) & (south <= north) & (east <= 180) & (north <= 90)
-    found[rows[is_box]] = sides[is_box]
-    return found
+    rectangles[rows[is_box]] = sides[is_box]
+    return rectangles

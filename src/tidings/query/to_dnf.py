@@ -1,6 +1,6 @@
-"""From the tree of a query to its normal form, with the cost known before anything is expanded.
+"""Normalize the tree of a query to DNF. The size is computed before anything is expanded.
 
-Sets of literals are bit masks until the very end, where a union costs next to nothing.
+Sets of literals are bit masks until the very end, because a union of masks is cheap.
 """
 
 from __future__ import annotations
@@ -12,137 +12,135 @@ from typing import NamedTuple
 
 from tidings.config import QUERY_LIMITS, QueryLimits
 from tidings.errors import QueryError
-from tidings.query.ast import And, Leaf, Not, Tree, leaves, start
+from tidings.query.ast import And, LiteralNode, Not, Tree, iter_literals, start_of
 from tidings.query.dnf import Conjunction, Literal
 
-MAX_LITERALS = 1 << 17  # in the normal form; a thousand words times a thousand choices would take 33 MB and 60 ms
-_ABSORBED_UP_TO = 64  # conjunctions; absorption compares every pair
+MAX_LITERALS = 1 << 17  # in the DNF; a thousand words times a thousand choices would take 33 MB and 60 ms
+_ABSORB_MAX_CONJUNCTIONS = 64  # absorption compares every pair
 _CHUNK_BITS = 32
 _CHUNK = (1 << _CHUNK_BITS) - 1
 
 _Masks = tuple[int, int]  # the required and the forbidden literals, one bit each
 
 
-class Cost(NamedTuple):
-    """The size of a normal form before duplicates are taken out."""
+class DnfSize(NamedTuple):
+    """The size of a DNF before duplicates are removed."""
 
     conjunctions: int
     literals: int
 
 
-def normal_form(tree: Tree, limits: QueryLimits = QUERY_LIMITS) -> tuple[Conjunction, ...]:
-    """The conjunctions of the tree in typed order, without duplicates and contradictions; QueryError if refused."""
-    cost(tree, limits)
-    _refuse_unrequired(tree)
+def to_dnf(tree: Tree, limits: QueryLimits = QUERY_LIMITS) -> tuple[Conjunction, ...]:
+    """Return the conjunctions in typed order, without duplicates and contradictions; or QueryError."""
+    dnf_size(tree, limits)
+    _check_required(tree)
     bits: dict[Literal, int] = {}
-    for leaf in leaves(tree):
+    for leaf in iter_literals(tree):
         bits.setdefault(leaf.literal, len(bits))
-    masks = list(dict.fromkeys(found for found in _expand(tree, True, bits) if not found[0] & found[1]))
+    masks = list(dict.fromkeys(pair for pair in _expand(tree, True, bits) if not pair[0] & pair[1]))
     if not masks:
-        raise QueryError("This query can never match: it forbids what it requires; take one of the two out.", 0)
-    if len(masks) <= _ABSORBED_UP_TO:
+        raise QueryError("This query can never match: it forbids what it requires. Remove one of the two.", 0)
+    if len(masks) <= _ABSORB_MAX_CONJUNCTIONS:
         masks = _absorb(masks)
     return _conjunctions(masks, list(bits))
 
 
-def cost(tree: Tree, limits: QueryLimits = QUERY_LIMITS) -> Cost:
-    """What the tree expands to; QueryError at the innermost group that gives too much."""
+def dnf_size(tree: Tree, limits: QueryLimits = QUERY_LIMITS) -> DnfSize:
+    """Return the size of the DNF; QueryError at the innermost group that exceeds a limit."""
     return _cost(tree, True, limits.conjunctions)
 
 
-def _cost(tree: Tree, is_positive: bool, limit: int) -> Cost:
-    if isinstance(tree, Leaf):
-        return Cost(1, 1)
+def _cost(tree: Tree, is_positive: bool, limit: int) -> DnfSize:
+    if isinstance(tree, LiteralNode):
+        return DnfSize(1, 1)
     if isinstance(tree, Not):
         return _cost(tree.child, not is_positive, limit)
     parts = [_cost(child, is_positive, limit) for child in tree.children]
-    total = reduce(_times if _joins(tree, is_positive) else _plus, parts)
+    total = reduce(_times if _is_product(tree, is_positive) else _plus, parts)
     if total.conjunctions > limit:
         raise QueryError(
-            f"Its ORs multiply to more than {limit:,} combinations; write several smaller queries.", start(tree)
+            f"The ORs multiply to more than {limit:,} combinations. Write several smaller queries.", start_of(tree)
         )
     if total.literals > MAX_LITERALS:
         raise QueryError(
-            f"Its ORs multiply its words to more than {MAX_LITERALS:,}; write several smaller queries.", start(tree)
+            f"The ORs multiply the words to more than {MAX_LITERALS:,}. Write several smaller queries.", start_of(tree)
         )
     return total
 
 
-def _plus(one: Cost, other: Cost) -> Cost:
-    return Cost(one.conjunctions + other.conjunctions, one.literals + other.literals)
+def _plus(left: DnfSize, right: DnfSize) -> DnfSize:
+    return DnfSize(left.conjunctions + right.conjunctions, left.literals + right.literals)
 
 
-def _times(one: Cost, other: Cost) -> Cost:
-    literals = one.literals * other.conjunctions + other.literals * one.conjunctions
-    return Cost(one.conjunctions * other.conjunctions, literals)
+def _times(left: DnfSize, right: DnfSize) -> DnfSize:
+    literals = left.literals * right.conjunctions + right.literals * left.conjunctions
+    return DnfSize(left.conjunctions * right.conjunctions, literals)
 
 
-def _joins(tree: Tree, is_positive: bool) -> bool:
-    """Whether all children must hold: under a negation AND and OR change places."""
+def _is_product(tree: Tree, is_positive: bool) -> bool:
+    """Return whether all children must hold: a negation exchanges AND and OR."""
     return isinstance(tree, And) == is_positive
 
 
-def _refuse_unrequired(tree: Tree) -> None:
-    at = _unrequired(tree, True)
+def _check_required(tree: Tree) -> None:
+    at = _find_unrequired(tree, True)
     if at is not None:
-        raise QueryError(
-            "This part matches without any required word, tag or region; add a word that must occur beside it.", at
-        )
+        raise QueryError("This part matches without any required word, tag or region. Add a word that must occur.", at)
 
 
-def _unrequired(tree: Tree, is_positive: bool) -> int | None:
-    """Where a conjunction stands that requires nothing; None when all of them require something."""
-    if isinstance(tree, Leaf):
+def _find_unrequired(tree: Tree, is_positive: bool) -> int | None:
+    """Return the position of a conjunction that requires nothing, or None."""
+    if isinstance(tree, LiteralNode):
         return None if is_positive else tree.start
     if isinstance(tree, Not):
-        return _unrequired(tree.child, not is_positive)
-    places = [_unrequired(child, is_positive) for child in tree.children]
-    if _joins(tree, is_positive) and None in places:
+        return _find_unrequired(tree.child, not is_positive)
+    positions = [_find_unrequired(child, is_positive) for child in tree.children]
+    if _is_product(tree, is_positive) and None in positions:
         return None
-    return next((place for place in places if place is not None), None)
+    return next((position for position in positions if position is not None), None)
 
 
 def _expand(tree: Tree, is_positive: bool, bits: dict[Literal, int]) -> list[_Masks]:
-    if isinstance(tree, Leaf):
+    if isinstance(tree, LiteralNode):
         bit = 1 << bits[tree.literal]
         return [(bit, 0) if is_positive else (0, bit)]
     if isinstance(tree, Not):
         return _expand(tree.child, not is_positive, bits)
     parts = [_expand(child, is_positive, bits) for child in tree.children]
-    if _joins(tree, is_positive):
+    if _is_product(tree, is_positive):
         return _product(parts)
     return [masks for part in parts for masks in part]
 
 
 def _product(parts: list[list[_Masks]]) -> list[_Masks]:
-    """Every choice of one from each part. The parts without a choice go first: a thousand words cost one union."""
-    found = [(0, 0)]
+    """Return every choice of one from each part. Parts without a choice go first: they cost one union."""
+    product = [(0, 0)]
     for part in sorted(parts, key=lambda part: len(part) > 1):
-        found = [(required | more, forbidden | less) for required, forbidden in found for more, less in part]
-    return found
+        product = [(required | more, forbidden | less) for required, forbidden in product for more, less in part]
+    return product
 
 
 def _absorb(masks: list[_Masks]) -> list[_Masks]:
-    """Drop each conjunction that holds all of another one: it can add no match."""
-    return [found for found in masks if not any(_is_within(other, found) for other in masks if other != found)]
+    """Drop each conjunction that contains all of another one: it cannot add a match."""
+    return [pair for pair in masks if not any(_is_subset(other, pair) for other in masks if other != pair)]
 
 
-def _is_within(small: _Masks, large: _Masks) -> bool:
+def _is_subset(small: _Masks, large: _Masks) -> bool:
     return small[0] & ~large[0] == 0 and small[1] & ~large[1] == 0
 
 
 def _conjunctions(masks: list[_Masks], literals: list[Literal]) -> tuple[Conjunction, ...]:
-    required = _sets([found[0] for found in masks], literals)
-    forbidden = _sets([found[1] for found in masks], literals)
-    return tuple(Conjunction(required[found[0]], forbidden[found[1]]) for found in masks)
+    required = _sets([pair[0] for pair in masks], literals)
+    forbidden = _sets([pair[1] for pair in masks], literals)
+    return tuple(Conjunction(required[pair[0]], forbidden[pair[1]]) for pair in masks)
 
 
 def _sets(masks: list[int], literals: list[Literal]) -> dict[int, frozenset[Literal]]:
-    """The set of each mask. Sets are built from sets, so that hardly any literal is hashed a second time."""
+    """Return the set of each mask. Sets are built from sets, so that few literals are hashed twice."""
     common = reduce(and_, masks)
     shared = frozenset(_pick(common, literals))
     chunks: dict[tuple[int, int], frozenset[Literal]] = {}
-    return {mask: _union(shared, _chunks(mask ^ common, literals, chunks)) for mask in set(masks)}
+    return {mask: _union(shared, _chunks(mask ^ common, literals, chunks)) for mask in dict.fromkeys(masks)}
 
 
 def _union(shared: frozenset[Literal], rest: list[frozenset[Literal]]) -> frozenset[Literal]:
@@ -150,16 +148,16 @@ def _union(shared: frozenset[Literal], rest: list[frozenset[Literal]]) -> frozen
 
 
 def _chunks(
-    mask: int, literals: list[Literal], known: dict[tuple[int, int], frozenset[Literal]]
+    mask: int, literals: list[Literal], cache: dict[tuple[int, int], frozenset[Literal]]
 ) -> list[frozenset[Literal]]:
-    found = []
+    chunks = []
     for first in range(0, mask.bit_length(), _CHUNK_BITS):
         chunk = mask >> first & _CHUNK
-        if chunk and (first, chunk) not in known:
-            known[first, chunk] = frozenset(_pick(chunk, literals[first : first + _CHUNK_BITS]))
+        if chunk and (first, chunk) not in cache:
+            cache[first, chunk] = frozenset(_pick(chunk, literals[first : first + _CHUNK_BITS]))
         if chunk:
-            found.append(known[first, chunk])
-    return found
+            chunks.append(cache[first, chunk])
+    return chunks
 
 
 def _pick(mask: int, literals: list[Literal]) -> Iterator[Literal]:

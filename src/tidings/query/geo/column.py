@@ -1,4 +1,4 @@
-"""A region as it may be written: numbers, an object, GeoJSON, text. Whether it is a sensible place is asked later."""
+"""Read a region from a column: numbers, an object, GeoJSON or text. `region.py` validates it later."""
 
 from __future__ import annotations
 
@@ -7,31 +7,32 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tidings.query.geo.geojson import FEWEST_NUMBERS, flat_polygons, is_geojson
+from tidings.query.geo.geojson import MIN_POLYGON_NUMBERS, encode_polygons, is_geojson
 from tidings.schemas import REGION_FIELDS
 
-_SHAPE = "the region must be four numbers: west, south, east, north"
+_EXPECTED = "the region must be four numbers: west, south, east, north"
 
 
 def parse_region(value: Any) -> list[float]:
-    """Four finite floats from ``[w, s, e, n]``, ``{"west": w, …}``, ``"w,s,e,n"`` or ``"[w,s,e,n]"``; or ValueError.
+    """Return four finite floats from ``[w, s, e, n]``, ``{"west": w, …}``, ``"w,s,e,n"`` or ``"[w,s,e,n]"``.
 
-    GeoJSON polygons, as an object or its text, become the run of numbers that `model.REGION_TYPE` tells of.
+    GeoJSON polygons, as an object or as text, become the flat numbers that `schemas.REGION_TYPE` describes.
+    Raises ValueError for anything else.
     """
     if isinstance(value, str):
         value = _from_text(value)
     if is_geojson(value):
-        return flat_polygons(value)
+        return encode_polygons(value)
     if isinstance(value, Mapping):
         value = [value.get(name) for name in REGION_FIELDS]
     try:
         region = [float(part) for part in value]
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(_SHAPE) from None
-    if len(region) >= FEWEST_NUMBERS and all(map(math.isfinite, region)):
-        return region  # polygons that were read before
+        raise ValueError(_EXPECTED) from None
+    if len(region) >= MIN_POLYGON_NUMBERS and all(map(math.isfinite, region)):
+        return region  # polygons that are encoded already
     if len(region) != 4 or not all(map(math.isfinite, region)) or any(type(part) is bool for part in value):
-        raise ValueError(_SHAPE)
+        raise ValueError(_EXPECTED)
     return region
 
 
@@ -40,5 +41,5 @@ def _from_text(text: str) -> Any:
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
-            raise ValueError(_SHAPE) from None
+            raise ValueError(_EXPECTED) from None
     return text.split(",")

@@ -1,40 +1,39 @@
-"""GeoJSON polygons (RFC 7946) as one run of numbers, which a column can hold, and back; `query/polygon.py` judges."""
+"""Encode GeoJSON polygons (RFC 7946) as flat numbers for a column, and back. `polygon.py` validates them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-FEWEST_NUMBERS = 11  # one polygon of one ring of four positions
-_WHAT = "the region must be four numbers: west, south, east, north, or a GeoJSON Polygon or MultiPolygon"
+MIN_POLYGON_NUMBERS = 11  # one polygon of one ring of four positions
+_EXPECTED = "the region must be four numbers: west, south, east, north, or a GeoJSON Polygon or MultiPolygon"
 
 
 def is_geojson(value: Any) -> bool:
     return isinstance(value, Mapping) and "type" in value
 
 
-def flat_polygons(value: Mapping[str, Any]) -> list[float]:
-    """The numbers of a Polygon, a MultiPolygon, a Feature of one of them, or of all features of a collection; or
-    ValueError."""
+def encode_polygons(value: Mapping[str, Any]) -> list[float]:
+    """Return the numbers of a Polygon, a MultiPolygon, a Feature of one, or a FeatureCollection; or ValueError."""
     polygons = _polygons(value)
     flat = [float(len(polygons))]
     for polygon in polygons:
-        flat.append(float(len(_listed(polygon))))
+        flat.append(float(len(_check_list(polygon))))
         for ring in polygon:
-            flat.append(float(len(_listed(ring))))
+            flat.append(float(len(_check_list(ring))))
             for position in ring:
                 flat += _position(position)
     return flat
 
 
 def to_geojson(numbers: Sequence[float]) -> dict[str, Any]:
-    """The same polygons as GeoJSON has them."""
-    rest = iter(numbers)
+    """Decode flat numbers to a GeoJSON Polygon or MultiPolygon."""
+    remaining = iter(numbers)
 
     def count() -> range:
-        return range(int(next(rest)))
+        return range(int(next(remaining)))
 
-    polygons = [[[[next(rest), next(rest)] for _ in count()] for _ in count()] for _ in count()]
+    polygons = [[[[next(remaining), next(remaining)] for _ in count()] for _ in count()] for _ in count()]
     if len(polygons) == 1:
         return {"type": "Polygon", "coordinates": polygons[0]}
     return {"type": "MultiPolygon", "coordinates": polygons}
@@ -43,29 +42,29 @@ def to_geojson(numbers: Sequence[float]) -> dict[str, Any]:
 def _polygons(value: Mapping[str, Any]) -> Sequence[Any]:
     if value["type"] == "FeatureCollection" and isinstance(value.get("features"), list):
         features = value["features"]
-        if not all(is_geojson(one) for one in features):
-            raise ValueError(_WHAT)
-        return [polygon for one in features for polygon in _polygons(one)]
+        if not all(map(is_geojson, features)):
+            raise ValueError(_EXPECTED)
+        return [polygon for feature in features for polygon in _polygons(feature)]
     if value["type"] == "Feature" and is_geojson(value.get("geometry")):
         value = value["geometry"]
     kind, coordinates = value.get("type"), value.get("coordinates")
     if kind not in ("Polygon", "MultiPolygon"):
-        raise ValueError(f"{_WHAT}; {kind!r} is neither" if isinstance(kind, str) else _WHAT)
-    return _listed([coordinates] if kind == "Polygon" else coordinates)
+        raise ValueError(f"{_EXPECTED}, not {kind!r}" if isinstance(kind, str) else _EXPECTED)
+    return _check_list([coordinates] if kind == "Polygon" else coordinates)
 
 
-def _listed(value: Any) -> Sequence[Any]:
+def _check_list(value: Any) -> Sequence[Any]:
     if not isinstance(value, list):
-        raise ValueError(f"{_WHAT}; its coordinates are not lists of rings of positions")
+        raise ValueError(f"{_EXPECTED}; its coordinates are not lists of rings of positions")
     return value
 
 
 def _position(value: Any) -> list[float]:
-    """Longitude and latitude; a height says nothing here."""
-    is_numbers = isinstance(value, list) and len(value) in (2, 3) and all(type(one) in (int, float) for one in value)
-    if not is_numbers:
-        raise ValueError(f"{_WHAT}; a position is two numbers, longitude and latitude")
+    """Return longitude and latitude; a height is ignored."""
+    message = f"{_EXPECTED}; a position is two numbers, longitude and latitude"
+    if not isinstance(value, list) or len(value) not in (2, 3) or any(type(n) not in (int, float) for n in value):
+        raise ValueError(message)
     try:
-        return [float(one) for one in value[:2]]
+        return [float(number) for number in value[:2]]
     except OverflowError:
-        raise ValueError(f"{_WHAT}; a position is two numbers, longitude and latitude") from None
+        raise ValueError(message) from None

@@ -1,10 +1,10 @@
-"""Regions as rows of four numbers, which programs name by the number of their first row.
+"""Encode regions as rows of four numbers. A region is identified by the number of its first row.
 
-A rectangle is one row: west, south, east, north. Any other shape is several: a header ``NaN, parts, rows, 0`` (no
-point lies in a rectangle with a NaN side, so rectangles stay the fast case); for each part two rows, its bounding box
-and ``kind, first row of its data from the header on, rows, 0``; then the data. A circle is a row
-``lon, lat, reach, cosine of lat``; a polygon has a row for each edge, ``x1, y1, x2, y2`` in steps. `query/place.py`
-says what it all means.
+A rectangle is one row: west, south, east, north. Any other shape has several rows: a header ``NaN, parts, rows, 0``
+(no point lies in a rectangle with a NaN side, so rectangles stay the fast case); for each part its bounding box and
+``kind, first row of its data counted from the header, rows, 0``; then the data. The data of a circle is one row
+``lon, lat, largest haversine, cosine of lat``; a polygon has one row per edge, ``x1, y1, x2, y2`` in steps.
+`containment.py` is the reference for the meaning.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ import numpy as np
 from numba import float64, int64, types, uint64
 from numpy.typing import NDArray
 
-from tidings.jit import inlined, kernel, read
-from tidings.query.dnf import Circle, Place, Polygons, Region
-from tidings.query.geo.containment import EARTH_RADIUS_KM, STEPS_A_DEGREE, reach, stepped
+from tidings.jit import inline, kernel, read
+from tidings.query.dnf import Circle, Polygons, Rectangle, Region
+from tidings.query.geo.containment import EARTH_RADIUS_KM, STEPS_PER_DEGREE, max_haversine, to_steps
 
 Row = tuple[float, float, float, float]
 
 _POLYGON, _CIRCLE = 0.0, 1.0
-_MARGIN = 2e-4  # degrees that the box of a circle is larger: more than the slack of its border, however large it is
+_MARGIN = 2e-4  # degrees that the box of a circle is enlarged by: more than the tolerance at its border
 _ONE = np.uint64(1)
 _TWO = np.uint64(2)
 _THREE = np.uint64(3)
 _FOUR = np.uint64(4)
 
 
-def rows_of(place: Place) -> list[Row]:
-    """A region as rows."""
-    match place:
-        case Region(west, south, east, north):
+def encode_region(region: Region) -> list[Row]:
+    """Return the rows of a region."""
+    match region:
+        case Rectangle(west, south, east, north):
             return [(west, south, east, north)]
         case Circle(lat, lon, radius_km):
-            row = (lon, lat, reach(radius_km), math.cos(math.radians(lat)))
-            return _shape([(box, _CIRCLE, 0, 1) for box in circle_boxes(place)], [row])
+            row = (lon, lat, max_haversine(radius_km), math.cos(math.radians(lat)))
+            return _shape([(box, _CIRCLE, 0, 1) for box in circle_boxes(region)], [row])
         case Polygons(polygons):
             edges = [[edge for ring in polygon for edge in _edges(ring)] for polygon in polygons]
             firsts = np.cumsum([0, *map(len, edges)]).tolist()
-            parts = [(_box(own), _POLYGON, first, len(own)) for own, first in zip(edges, firsts, strict=False)]
-            return _shape(parts, [edge for own in edges for edge in own])
+            parts = [(_box(rows), _POLYGON, first, len(rows)) for rows, first in zip(edges, firsts, strict=False)]
+            return _shape(parts, [edge for rows in edges for edge in rows])
 
 
 def _shape(parts: Sequence[tuple[Row, float, int, int]], data: list[Row]) -> list[Row]:
@@ -55,19 +55,19 @@ def _shape(parts: Sequence[tuple[Row, float, int, int]], data: list[Row]) -> lis
 
 
 def _edges(ring: Sequence[tuple[float, float]]) -> list[Row]:
-    corners = [(float(stepped(lon)), float(stepped(lat))) for lon, lat in ring]
-    return [(*one, *other) for one, other in pairwise(corners)]
+    corners = [(float(to_steps(lon)), float(to_steps(lat))) for lon, lat in ring]
+    return [(*start, *end) for start, end in pairwise(corners)]
 
 
 def _box(edges: Sequence[Row]) -> Row:
-    """The box of a polygon in degrees, a step larger, so that it holds whatever is rounded into it."""
+    """Return the box of a polygon in degrees, one step larger, so that rounded positions stay inside."""
     x, y = [edge[0] for edge in edges], [edge[1] for edge in edges]
     west, south, east, north = min(x) - 1, min(y) - 1, max(x) + 1, max(y) + 1
-    return west / STEPS_A_DEGREE, south / STEPS_A_DEGREE, east / STEPS_A_DEGREE, north / STEPS_A_DEGREE
+    return west / STEPS_PER_DEGREE, south / STEPS_PER_DEGREE, east / STEPS_PER_DEGREE, north / STEPS_PER_DEGREE
 
 
 def circle_boxes(circle: Circle) -> list[Row]:
-    """One box, or two for a circle across the antimeridian, that hold all of it."""
+    """Return boxes that cover a circle: one, or two if it crosses the antimeridian."""
     angle = math.degrees(circle.radius_km / EARTH_RADIUS_KM) + _MARGIN
     south, north = max(-90.0, circle.lat - angle), min(90.0, circle.lat + angle)
     if abs(circle.lat) + angle >= 90:
@@ -84,24 +84,24 @@ def circle_boxes(circle: Circle) -> list[Row]:
     return [(west, south, east, north)]
 
 
-def boxes_of(
+def bounding_boxes(
     regions: NDArray[np.float64], numbers: NDArray[np.integer]
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """(bounding boxes, of which of the regions asked for each is): one a rectangle, or one a part."""
+    """Return (boxes, index into `numbers` of each box): one per rectangle, one per part of other shapes."""
     plain = np.flatnonzero(~np.isnan(regions[numbers, 0]))
     boxes, which = [regions[numbers[plain]]], [plain]
-    for place in np.flatnonzero(np.isnan(regions[numbers, 0])).tolist():
-        first = int(numbers[place])
+    for at in np.flatnonzero(np.isnan(regions[numbers, 0])).tolist():
+        first = int(numbers[at])
         parts = int(regions[first, 1])
         boxes.append(regions[first + 1 : first + 1 + 2 * parts : 2])
-        which.append(np.full(parts, place))
+        which.append(np.full(parts, at))
     return np.concatenate(boxes).reshape(-1, 4), np.concatenate(which)
 
 
-def distinct_regions(regions: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """(the rows of regions, equal ones once; the new first row of the region that starts at each row)."""
+def deduplicate_regions(regions: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return (rows with equal regions stored once, new first row of the region that starts at each old row)."""
     shapes = np.flatnonzero(np.isnan(regions[:, 0]))
-    is_inside = np.zeros(len(regions), bool)  # a row of a shape behind its header
+    is_inside = np.zeros(len(regions), bool)  # a row of a shape after its header
     seen: dict[bytes, int] = {}
     for first in shapes.tolist():
         rows = slice(first, first + int(regions[first, 2]))
@@ -115,44 +115,44 @@ def distinct_regions(regions: NDArray[np.float64]) -> tuple[NDArray[np.float64],
     new_row = np.zeros(len(regions), np.int64)
     new_row[order] = np.cumsum(is_new) - 1
     pieces, used = [regions[firsts]], len(firsts)
-    placed: dict[int, int] = {}
+    moved: dict[int, int] = {}
     for first in seen.values():
         pieces.append(regions[first : first + int(regions[first, 2])])
-        placed[first], used = used, used + len(pieces[-1])
+        moved[first], used = used, used + len(pieces[-1])
     for first in shapes.tolist():
-        new_row[first] = placed[seen[regions[first : first + int(regions[first, 2])].tobytes()]]
+        new_row[first] = moved[seen[regions[first : first + int(regions[first, 2])].tobytes()]]
     return np.concatenate(pieces), new_row
 
 
-def areas(regions: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The area in square degrees of the boxes of the region that starts at each row."""
-    found = (regions[:, 2] - regions[:, 0]) * (regions[:, 3] - regions[:, 1])
+def bounding_areas(regions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the area of the boxes, in square degrees, of the region that starts at each row."""
+    areas = (regions[:, 2] - regions[:, 0]) * (regions[:, 3] - regions[:, 1])
     shapes = np.flatnonzero(np.isnan(regions[:, 0]))
-    boxes, which = boxes_of(regions, shapes)
-    own = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
-    found[shapes] = np.bincount(which, own, len(shapes))
-    return found
+    boxes, which = bounding_boxes(regions, shapes)
+    box_areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    areas[shapes] = np.bincount(which, box_areas, len(shapes))
+    return areas
 
 
-@inlined
+@inline
 def _in_box(regions, at, lon, lat):  # type: ignore[no-untyped-def]
     in_columns = regions[at] <= lon and lon <= regions[at + _TWO]
     return in_columns and regions[at + _ONE] <= lat and lat <= regions[at + _THREE]
 
 
-@inlined
+@inline
 def _in_circle(regions, at, lon, lat):  # type: ignore[no-untyped-def]
     across = math.sin(math.radians(lat - regions[at + _ONE]) / 2.0)
     along = math.sin(math.radians(lon - regions[at]) / 2.0)
-    found = across * across + regions[at + _THREE] * math.cos(math.radians(lat)) * along * along
-    return found <= regions[at + _TWO]
+    haversine = across * across + regions[at + _THREE] * math.cos(math.radians(lat)) * along * along
+    return haversine <= regions[at + _TWO]
 
 
-@inlined
+@inline
 def _in_polygon(regions, at, count, lon, lat):  # type: ignore[no-untyped-def]
-    """Products of two differences fit 64 bits, their difference may not: so they are compared, not subtracted."""
-    x = int64(math.floor(lon * STEPS_A_DEGREE + 0.5))
-    y = int64(math.floor(lat * STEPS_A_DEGREE + 0.5))
+    """Products of two differences fit into 64 bits, their difference may not: compare, do not subtract."""
+    x = int64(math.floor(lon * STEPS_PER_DEGREE + 0.5))
+    y = int64(math.floor(lat * STEPS_PER_DEGREE + 0.5))
     is_odd = False
     for edge in range(count):
         corner = at + edge * _FOUR
@@ -170,7 +170,7 @@ def _in_polygon(regions, at, count, lon, lat):  # type: ignore[no-untyped-def]
     return is_odd
 
 
-@inlined
+@inline
 def _in_shape(regions, at, lon, lat):  # type: ignore[no-untyped-def]
     for part in range(uint64(regions[at + _ONE])):
         box = at + _FOUR * (_ONE + _TWO * part)
@@ -185,9 +185,9 @@ def _in_shape(regions, at, lon, lat):  # type: ignore[no-untyped-def]
     return False
 
 
-@inlined
-def inside(regions, number, lon, lat):  # type: ignore[no-untyped-def]
-    """Whether a position (or NaN) lies in the region that starts at a row."""
+@inline
+def is_inside(regions, number, lon, lat):  # type: ignore[no-untyped-def]
+    """Return whether a position (or NaN) lies in the region that starts at a row."""
     at = uint64(number) * _FOUR
     if _in_box(regions, at, lon, lat):
         return True
@@ -195,6 +195,6 @@ def inside(regions, number, lon, lat):  # type: ignore[no-untyped-def]
 
 
 @kernel(types.boolean, read(float64), uint64, float64, float64)
-def lies_inside(regions, number, lon, lat):  # type: ignore[no-untyped-def]
-    """`inside` for callers that are not compiled."""
-    return inside(regions, number, lon, lat)
+def contains(regions, number, lon, lat):  # type: ignore[no-untyped-def]
+    """Return `is_inside` for callers that are not compiled."""
+    return is_inside(regions, number, lon, lat)

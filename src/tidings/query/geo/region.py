@@ -1,4 +1,4 @@
-"""Regions: the one check for `within:` and `near:` in a query and for the region column of a subscription."""
+"""Build and validate regions, for `within:` and `near:` in a query and for the region column of a subscription."""
 
 from __future__ import annotations
 
@@ -6,96 +6,99 @@ import math
 import re
 
 from tidings.errors import QueryError
-from tidings.query.dnf import Circle, Place, Polygons, Region
-from tidings.query.geo.polygon import polygons
+from tidings.query.dnf import Circle, Polygons, Rectangle, Region
+from tidings.query.geo.polygon import make_polygons
 
-PREFIX, NEAR = "within:", "near:"
-MAX_RADIUS_KM = 20_016.0  # half the way around the Earth: everything
+WITHIN_PREFIX, NEAR_PREFIX = "within:", "near:"
+MAX_RADIUS_KM = 20_016.0  # half the circumference of the Earth: everything
 
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")  # float() also takes 1_0 and nan
-_HOW = "write within:west,south,east,north in degrees"
-_HOW_NEAR = "write near:latitude,longitude,kilometres"
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")  # float() also accepts 1_0 and nan
+_WITHIN_HINT = "Write within:west,south,east,north in degrees."
+_NEAR_HINT = "Write near:latitude,longitude,kilometres, for example near:51.5,-0.13,25."
 
 
-def region(west: float, south: float, east: float, north: float, position: int = 0) -> Region:
-    """The rectangle, or QueryError (at `position`) when these four are no rectangle on Earth."""
-    sides = [_degrees(side, position) for side in (west, south, east, north)]
-    west, south, east, north = sides
+def make_rectangle(west: float, south: float, east: float, north: float, position: int = 0) -> Rectangle:
+    """Return the rectangle; QueryError at `position` if the sides are not a rectangle on Earth."""
+    west, south, east, north = (_to_finite(side, position, _WITHIN_HINT) for side in (west, south, east, north))
     if not all(-180 <= side <= 180 for side in (west, east)):
-        raise QueryError("West and east lie between -180 and 180 degrees; correct them.", position)
+        raise QueryError(f"west and east must be between -180 and 180 degrees. {_WITHIN_HINT}", position)
     if not all(-90 <= side <= 90 for side in (south, north)):
-        raise QueryError("South and north lie between -90 and 90 degrees; correct them.", position)
+        raise QueryError(f"south and north must be between -90 and 90 degrees. {_WITHIN_HINT}", position)
     if south > north:
-        raise QueryError(f"South lies north of north; {_HOW}.", position)
+        raise QueryError(f"south must not be greater than north. {_WITHIN_HINT}", position)
     if west > east:
         raise QueryError(
-            "West lies east of east; write a region across the antimeridian as two regions joined by OR.", position
+            "west must not be greater than east. To cross the antimeridian, join two regions with OR.", position
         )
-    return Region(west, south, east, north)
+    return Rectangle(west, south, east, north)
 
 
-def checked(place: Place) -> Place:
-    """The place itself, or QueryError; what was made by hand gets the same look as what was typed."""
-    match place:
-        case Region(west, south, east, north):
-            return region(west, south, east, north)
+def validate_region(region: Region) -> Region:
+    """Return the region with the same checks as for a typed one; or QueryError."""
+    match region:
+        case Rectangle(west, south, east, north):
+            return make_rectangle(west, south, east, north)
         case Circle(lat, lon, radius_km):
-            return circle(lat, lon, radius_km)
+            return make_circle(lat, lon, radius_km)
         case Polygons(shapes):
-            return polygons(shapes)
+            return make_polygons(shapes)
 
 
-def circle(lat: float, lon: float, radius_km: float, position: int = 0) -> Circle:
-    """The circle, or QueryError (at `position`) when these are no point on Earth and no distance."""
-    lat, lon, radius_km = (_degrees(number, position, _HOW_NEAR) for number in (lat, lon, radius_km))
+def make_circle(lat: float, lon: float, radius_km: float, position: int = 0) -> Circle:
+    """Return the circle; QueryError at `position` if these are not a point on Earth and a distance."""
+    lat, lon, radius_km = (_to_finite(number, position, _NEAR_HINT) for number in (lat, lon, radius_km))
     if not -90 <= lat <= 90:
-        raise QueryError(f"The latitude lies between -90 and 90 degrees; {_HOW_NEAR}.", position)
+        raise QueryError(f"The latitude must be between -90 and 90 degrees. {_NEAR_HINT}", position)
     if not -180 <= lon <= 180:
-        raise QueryError(f"The longitude lies between -180 and 180 degrees; {_HOW_NEAR}.", position)
+        raise QueryError(f"The longitude must be between -180 and 180 degrees. {_NEAR_HINT}", position)
     if not 0 < radius_km <= MAX_RADIUS_KM:
-        raise QueryError(f"The radius lies above 0 and up to {MAX_RADIUS_KM:,.0f} kilometres; correct it.", position)
+        raise QueryError(
+            f"The radius must be greater than 0 and at most {MAX_RADIUS_KM:,.0f} kilometres. {_NEAR_HINT}", position
+        )
     return Circle(lat, lon, radius_km)
 
 
-def typed_place(word: str, position: int) -> Place | None:
-    """The region a word of a query asks for; None when the word is none; QueryError when it is a wrong one."""
+def parse_region_word(word: str, position: int) -> Region | None:
+    """Return the region of a word of a query; None if it has no region prefix; QueryError if it is invalid."""
     lower = word.lower()
-    if lower.startswith(PREFIX + NEAR):
-        return near(word[len(PREFIX) :], position)
-    if lower.startswith(PREFIX):
-        return within(word, position)
-    return near(word, position) if lower.startswith(NEAR) else None
+    if lower.startswith(WITHIN_PREFIX + NEAR_PREFIX):
+        return parse_near(word[len(WITHIN_PREFIX) :], position)
+    if lower.startswith(WITHIN_PREFIX):
+        return parse_within(word, position)
+    return parse_near(word, position) if lower.startswith(NEAR_PREFIX) else None
 
 
-def near(word: str, position: int) -> Circle:
-    """The circle of a word that starts with `near:`, or QueryError at its position."""
-    numbers = word[len(NEAR) :].split(",")
-    if len(numbers) != 3:
-        raise QueryError(f"A circle has three numbers with commas and no spaces between; {_HOW_NEAR}.", position)
-    if not all(map(_NUMBER.fullmatch, numbers)):
-        raise QueryError(f"A part of this circle is not a number; {_HOW_NEAR}.", position)
-    lat, lon, radius_km = map(float, numbers)
-    return circle(lat, lon, radius_km, position)
+def parse_near(word: str, position: int) -> Circle:
+    """Return the circle of a word that starts with `near:`; or QueryError at `position`."""
+    numbers = word[len(NEAR_PREFIX) :].split(",")
+    if numbers[0][:1].isalpha():
+        raise QueryError(f"Place names are not supported. {_NEAR_HINT}", position)
+    lat, lon, radius_km = _parse_numbers(numbers, "near: needs three numbers", 3, _NEAR_HINT, position)
+    return make_circle(lat, lon, radius_km, position)
 
 
-def within(word: str, position: int) -> Region:
-    """The region of a word that starts with `within:`, or QueryError at its position."""
-    numbers = word[len(PREFIX) :].split(",")
-    if len(numbers) != 4:
-        raise QueryError(f"A region has four numbers with commas and no spaces between; {_HOW}.", position)
+def parse_within(word: str, position: int) -> Rectangle:
+    """Return the rectangle of a word that starts with `within:`; or QueryError at `position`."""
+    numbers = word[len(WITHIN_PREFIX) :].split(",")
+    west, south, east, north = _parse_numbers(numbers, "within: needs four numbers", 4, _WITHIN_HINT, position)
+    return make_rectangle(west, south, east, north, position)
+
+
+def _parse_numbers(numbers: list[str], problem: str, count: int, hint: str, position: int) -> list[float]:
+    if len(numbers) != count:
+        raise QueryError(f"{problem}, with commas and no spaces between them. {hint}", position)
     for number in numbers:
         if not _NUMBER.fullmatch(number):
-            raise QueryError(f"A side of this region is not a number; {_HOW}.", position)
-    west, south, east, north = map(float, numbers)
-    return region(west, south, east, north, position)
+            raise QueryError(f"{number!r} is not a number. {hint}", position)
+    return [float(number) for number in numbers]
 
 
-def _degrees(side: object, position: int, how: str = "give west, south, east, north") -> float:
-    """The side as a float without a negative zero; whatever a column may hold instead of a number is refused."""
+def _to_finite(value: object, position: int, hint: str) -> float:
+    """Return a finite float without a negative zero; QueryError for anything else that a column may hold."""
     try:
-        degrees = float(side)  # type: ignore[arg-type]
+        number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
-        degrees = math.nan
-    if not math.isfinite(degrees):
-        raise QueryError(f"A side of this region is not a finite number; {how}.", position)
-    return degrees + 0.0
+        number = math.nan
+    if not math.isfinite(number):
+        raise QueryError(f"A number of this region is not finite. {hint}", position)
+    return number + 0.0
