@@ -1,4 +1,4 @@
-"""A plan as one Parquet file: its table, and what is said of it in the metadata, with a format and checksums."""
+"""Store a plan as one Parquet file: a table, and JSON metadata with format and version; with checksums."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ import pyarrow.parquet as pq
 from tidings.errors import InputError
 
 _KEY = b"tidings"
-_AGAIN = "make it again with `tidings plan learn`"
+_REMEDY = "Create it again with `tidings plan learn`."
 
 
-def save(table: pa.Table, about: Mapping[str, Any], kind: tuple[str, int], path: Path) -> None:
-    """`kind` is the format and its version."""
-    told = {"format": kind[0], "format_version": kind[1], **about}
-    pq.write_table(table.replace_schema_metadata({_KEY: json.dumps(told)}), path, write_page_checksum=True)
+def write_plan_file(table: pa.Table, metadata: Mapping[str, Any], plan_format: tuple[str, int], path: Path) -> None:
+    """Write a plan. `plan_format` is the name of the format and its version."""
+    document = {"format": plan_format[0], "format_version": plan_format[1], **metadata}
+    pq.write_table(table.replace_schema_metadata({_KEY: json.dumps(document)}), path, write_page_checksum=True)
 
 
-def load(path: Path, kind: tuple[str, int]) -> tuple[pa.Table, dict[str, Any]]:
-    """The table and what is said of it; InputError, naming the file, when it is no plan of this kind."""
-    table, about = _read(path)
-    if (about.get("format"), about.get("format_version")) != kind:
-        raise InputError(f"{path}: this is not a plan of this version; {_AGAIN}.")
-    return table, about
+def read_plan_file(path: Path, plan_format: tuple[str, int]) -> tuple[pa.Table, dict[str, Any]]:
+    """Return the table and the metadata; InputError names a file that is not a plan of this format."""
+    table, metadata = _read(path)
+    if (metadata.get("format"), metadata.get("format_version")) != plan_format:
+        raise InputError(f"{path}: not a plan of format {plan_format[0]} {plan_format[1]}. {_REMEDY}")
+    return table, metadata
 
 
-def format_of(path: Path) -> str:
-    """The format of a plan; InputError, naming the file, when it is none."""
+def read_plan_format(path: Path) -> str:
+    """Return the name of the format of a plan; InputError names a file that is not a plan."""
     return str(_read(path)[1].get("format"))
 
 
 def _read(path: Path) -> tuple[pa.Table, dict[str, Any]]:
     if not path.is_file():
-        raise InputError(f"{path}: there is no such plan; make one with `tidings plan learn`.")
+        raise InputError(f"{path}: no such plan. Create one with `tidings plan learn`.")
     try:
         table = pq.read_table(path, page_checksum_verification=True)
         return table, json.loads((table.schema.metadata or {}).get(_KEY, b"{}"))
     except (OSError, pa.ArrowException, ValueError) as error:
-        raise InputError(f"{path}: this is not a whole plan; {_AGAIN}.") from error
+        raise InputError(f"{path}: not a plan, or damaged. {_REMEDY}") from error

@@ -1,4 +1,4 @@
-"""The grid that spatial plans are cut along."""
+"""The grid of a spatial plan."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-LINES = 128  # of the grid that trees are cut along, in each direction
+CELLS_PER_AXIS = 128  # of the grid along which trees are split
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
-    """A grid: a point lies in the column that many `lons` (and the row that many `lats`) are not beyond."""
+class GridLines:
+    """The inner lines of a grid. The column of a point is the number of `lons` up to it, its row that of `lats`."""
 
     lons: NDArray[np.float64]
     lats: NDArray[np.float64]
 
     @classmethod
-    def by_posts(cls, positions: NDArray[np.float64], lines: int = LINES) -> Lines:
-        """Lines between which equally many posts lie, in each direction."""
+    def from_posts(cls, positions: NDArray[np.float64], cells: int = CELLS_PER_AXIS) -> GridLines:
+        """Return lines with the same number of posts between them, along each axis."""
         known = positions[~np.isnan(positions).any(axis=1)]
         if not len(known):
-            return cls.even((-180.0, -90.0, 180.0, 90.0), lines)
-        shares = np.linspace(0, 1, lines + 1)[1:-1]
-        lons, lats = (np.unique(np.quantile(known[:, axis], shares)) for axis in (0, 1))
+            return cls.uniform((-180.0, -90.0, 180.0, 90.0), cells)
+        quantiles = np.linspace(0, 1, cells + 1)[1:-1]
+        lons, lats = (np.unique(np.quantile(known[:, axis], quantiles)) for axis in (0, 1))
         return cls(lons, lats)
 
     @classmethod
-    def even(cls, extent: Sequence[float], cells: int) -> Lines:
-        """So many equal columns and rows of an extent (west, south, east, north); the outer ones reach on."""
+    def uniform(cls, extent: Sequence[float], cells: int) -> GridLines:
+        """Return `cells` equal columns and rows of an extent (west, south, east, north); the outer ones are open."""
         west, south, east, north = extent
         return cls(*(np.linspace(low, high, cells + 1)[1:-1] for low, high in ((west, east), (south, north))))
 

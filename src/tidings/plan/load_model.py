@@ -1,4 +1,4 @@
-"""The load of a worker (PS²Stream, definition 1): what its posts and its subscriptions' coming and going cost."""
+"""The load of a matcher (PS²Stream, definition 1): the cost of its posts and of changes to its subscriptions."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Any
 
 from tidings.errors import InputError
 
-OBJECTS_AN_UPDATE = 5  # posts for each insertion or deletion of a subscription
+POSTS_PER_UPDATE = 5  # posts per insertion or deletion of a subscription
 
 
 @dataclass(frozen=True, slots=True)
 class LoadModel:
-    """Nanoseconds: of holding a post against a subscription, of a post, of an insertion, of a deletion.
+    """Nanoseconds per (post, subscription) check, per post, per insertion and per deletion.
 
-    The defaults are what `lab/calibrate.py` measured on this class of machine; a plan keeps those it was made with.
+    The defaults were measured by the lab on this class of machine; a plan stores those it was learned with.
     """
 
     check_ns: float = 0.014
     post_ns: float = 300.0
     insert_ns: float = 1_280.0
     delete_ns: float = 225.0
-    turnover: float = 0.1  # the share of subscriptions that go, and come, while the posts are matched
+    turnover: float = 0.1  # fraction of subscriptions that are deleted, and inserted, while the posts are matched
 
     @classmethod
-    def paced(cls, posts: int, subscriptions: int) -> LoadModel:
-        """The default, with as many insertions and deletions as the paper has: together a fifth of the posts."""
-        return cls(turnover=min(1.0, posts / (2 * OBJECTS_AN_UPDATE * max(1, subscriptions))))
+    def with_update_rate(cls, posts: int, subscriptions: int) -> LoadModel:
+        """Return the defaults with the update rate of the paper: one insertion or deletion per five posts."""
+        return cls(turnover=min(1.0, posts / (2 * POSTS_PER_UPDATE * max(1, subscriptions))))
 
     def load(self, posts: float, subscriptions: float) -> float:
-        """L = c1·|O|·|Q| + c2·|O| + c3·|Qi| + c4·|Qd|."""
+        """Return L = c1·|O|·|Q| + c2·|O| + c3·|Qi| + c4·|Qd|, in nanoseconds."""
         update = self.turnover * (self.insert_ns + self.delete_ns)
         return self.check_ns * posts * subscriptions + self.post_ns * posts + update * subscriptions
 
@@ -37,8 +37,11 @@ class LoadModel:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, found: dict[str, Any]) -> LoadModel:
+    def from_dict(cls, constants: dict[str, Any]) -> LoadModel:
+        """Return the model; InputError if these are not its constants."""
         try:
-            return cls(**{name: float(number) for name, number in found.items()})
+            return cls(**{name: float(number) for name, number in constants.items()})
         except (TypeError, ValueError) as error:
-            raise InputError("These are not the constants of a load model; make the plan again.") from error
+            raise InputError(
+                "load model: invalid constants. Create the plan again with `tidings plan learn`."
+            ) from error

@@ -1,6 +1,6 @@
-"""Keeping the conjunctions of one subscription on one matcher, where a word they share allows it.
+"""Put all conjunctions of a subscription on one matcher, if they have a term in common.
 
-Then nobody else can find the subscription, and its hits need no merging.
+Then no other matcher can find the subscription, and its matches need no merging.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from numpy.typing import NDArray
 
 from tidings.query.conjunctions import Conjunctions
 
-Choose = Callable[[NDArray[np.uint32], int], int]
+ChooseTerm = Callable[[NDArray[np.uint32], int], int]
 
 
-def keep_together(
-    conjunctions: Conjunctions, matcher_of: NDArray[np.uint16], chosen: NDArray[np.uint16], choose: Choose
+def colocate(
+    conjunctions: Conjunctions, matcher_of: NDArray[np.uint16], chosen: NDArray[np.uint16], choose: ChooseTerm
 ) -> None:
-    """Place alternatives by a common word, which `choose` picks from them (ascending) and the first one's number."""
-    for rows in _alternatives(conjunctions.owner):
+    """Place alternatives by a common term; `choose` gets the common terms (ascending) and the first row."""
+    for rows in _iter_alternatives(conjunctions.subscription):
         common = _common_terms(conjunctions, rows)
         if len(common):
             chosen[rows] = matcher_of[choose(common, int(rows[0]))]
 
 
-def _alternatives(owner: NDArray[np.uint32]) -> Iterator[NDArray[np.intp]]:
-    """The conjunctions of each owner that has several; those of one owner stand together."""
-    first = np.flatnonzero(np.diff(owner, prepend=owner[:1] + np.uint32(1)))
-    sizes = np.diff(first, append=len(owner))
+def _iter_alternatives(subscription: NDArray[np.uint32]) -> Iterator[NDArray[np.intp]]:
+    """Yield the rows of each subscription with several conjunctions; these are next to each other."""
+    first = np.flatnonzero(np.diff(subscription, prepend=subscription[:1] + np.uint32(1)))
+    sizes = np.diff(first, append=len(subscription))
     for start, size in zip(first[sizes > 1].tolist(), sizes[sizes > 1].tolist(), strict=True):
         yield np.arange(start, start + size)
 

@@ -1,7 +1,7 @@
-"""What it costs a matcher to match a post: a line over the number of distinct words it holds (S³-TM, figure 4.1).
+"""What matching a post costs: linear in the number of distinct terms of a matcher (S³-TM, figure 4.1).
 
-The line is fitted by the benchmark (`python -m tidings_lab.bench --only plans`), which measures the real matcher on
-the real workload; what it found last is in docs/benchmarks.md, and here.
+The benchmark (`python -m tidings_lab.bench --only plans`) fits the line by measuring the real matcher on the real
+workload. The last result is in docs/benchmarks.md, and here.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
-    """Nanoseconds a post: `base`, and `each` for every distinct word."""
+class MatchCost:
+    """Nanoseconds per post: `base_ns`, plus `term_ns` for every distinct term."""
 
-    base: float
-    each: float
+    base_ns: float
+    term_ns: float
 
-    def of(self, words: NDArray[np.integer]) -> NDArray[np.float64]:
-        result: NDArray[np.float64] = self.base + self.each * words.astype(np.float64)
+    def of(self, terms: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return the cost per post for each number of terms."""
+        result: NDArray[np.float64] = self.base_ns + self.term_ns * terms.astype(np.float64)
         return result
 
 
-COST = Cost(base=10.0, each=0.0241)
+DEFAULT_MATCH_COST = MatchCost(base_ns=10.0, term_ns=0.0241)

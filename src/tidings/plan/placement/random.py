@@ -1,4 +1,4 @@
-"""Random anycast: a conjunction goes to any one of the matchers responsible for its words, each as likely."""
+"""Random anycast: a conjunction gets one of the matchers of its terms, each with equal probability."""
 
 from __future__ import annotations
 
@@ -6,35 +6,30 @@ import numpy as np
 from numba import types, uint16, uint32, uint64
 from numpy.typing import NDArray
 
-from tidings.jit import inlined, kernel, read, write
-from tidings.plan.placement.colocate import keep_together
-from tidings.plan.placement.shard_terms import Ask
+from tidings.jit import inline, kernel, read, write
+from tidings.plan.placement.colocate import colocate
+from tidings.plan.placement.shard_terms import ReadShardTerms
 from tidings.query.conjunctions import Conjunctions
 
 _ONE = np.uint64(1)
 
 
 def place_at_random(
-    conjunctions: Conjunctions, matcher_of: NDArray[np.uint16], matchers: int, seed: int, held: Ask
+    conjunctions: Conjunctions, matcher_of: NDArray[np.uint16], matchers: int, seed: int, shard_terms: ReadShardTerms
 ) -> NDArray[np.uint16]:
-    """The matcher of each conjunction. `matcher_of` is indexed by term number.
-
-    The same seed places the same conjunctions alike.
-    """
+    """Return the matcher of each conjunction; `matcher_of` is indexed by term. The same seed gives the same result."""
     chosen = np.empty(len(conjunctions), np.uint16)
     draws = np.random.default_rng(seed).integers(0, 1 << 62, len(conjunctions), dtype=np.uint64)
     _place(conjunctions.terms, conjunctions.starts, matcher_of, draws, chosen)
-    wordless = conjunctions.starts[:-1] == conjunctions.starts[1:]
-    chosen[wordless] = draws[wordless] % np.uint64(matchers)
-    keep_together(
-        conjunctions, matcher_of, chosen, lambda common, row: int(common[draws[row] % np.uint64(len(common))])
-    )
+    without_terms = conjunctions.starts[:-1] == conjunctions.starts[1:]
+    chosen[without_terms] = draws[without_terms] % np.uint64(matchers)
+    colocate(conjunctions, matcher_of, chosen, lambda common, row: int(common[draws[row] % np.uint64(len(common))]))
     return chosen
 
 
-@inlined
+@inline
 def _is_first(terms, first, at, matcher_of):  # type: ignore[no-untyped-def]
-    """1 when no word before this one has the same matcher, so that every matcher is as likely; else 0."""
+    """Return 1 if no earlier term has the same matcher, so that matchers are equally likely; else 0."""
     for before in range(first, at):
         if matcher_of[uint64(terms[before])] == matcher_of[uint64(terms[at])]:
             return uint64(0)
@@ -50,10 +45,10 @@ def _place(terms, starts, matcher_of, draws, chosen):  # type: ignore[no-untyped
         distinct = uint64(0)
         for at in range(first, last):
             distinct += _is_first(terms, first, at, matcher_of)
-        wanted = draws[number] % distinct
+        remaining = draws[number] % distinct
         for at in range(first, last):
             if _is_first(terms, first, at, matcher_of) != 0:
-                if wanted == 0:
+                if remaining == 0:
                     chosen[number] = matcher_of[uint64(terms[at])]
                     break
-                wanted -= _ONE
+                remaining -= _ONE

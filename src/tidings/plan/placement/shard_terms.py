@@ -1,4 +1,4 @@
-"""The subscription word map of S³-TM: which words the subscriptions of each matcher ask for."""
+"""The subscription word map of S³-TM: which terms the subscriptions of each matcher contain."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """For every term, the matchers that hold it, as bits; terms beyond the table are held by nobody."""
+class ShardTerms:
+    """For every term, the matchers that have it, as bits; no matcher has a term beyond the table."""
 
     matchers: int
     bits: NDArray[np.uint64]
 
     @classmethod
-    def nothing(cls, matchers: int) -> Held:
+    def empty(cls, matchers: int) -> ShardTerms:
         return cls(matchers, np.zeros((0, (matchers + 63) // 64), np.uint64))
 
     @classmethod
-    def of(cls, words: Iterable[tuple[int, NDArray[np.uint32]]], terms: int, matchers: int) -> Held:
-        """From (matcher, some of its words) as often as there are."""
-        bits = np.zeros((terms + 1, (matchers + 63) // 64), np.uint64)
-        for matcher, held in words:
-            bits[held, matcher // 64] |= np.uint64(1 << (matcher % 64))
+    def of(cls, shard_terms: Iterable[tuple[int, NDArray[np.uint32]]], term_count: int, matchers: int) -> ShardTerms:
+        """Return the table of (matcher, some of its terms) pairs; a matcher may occur several times."""
+        bits = np.zeros((term_count + 1, (matchers + 63) // 64), np.uint64)
+        for matcher, terms in shard_terms:
+            bits[terms, matcher // 64] |= np.uint64(1 << (matcher % 64))
         return cls(matchers, bits)
 
-    def grown(self, terms: int) -> NDArray[np.uint64]:
-        """A copy with room for so many terms."""
-        bits = np.zeros((max(terms + 1, len(self.bits)), self.bits.shape[1]), np.uint64)
+    def copy_bits(self, term_count: int) -> NDArray[np.uint64]:
+        """Return a copy of the table, enlarged to at least `term_count` terms."""
+        bits = np.zeros((max(term_count + 1, len(self.bits)), self.bits.shape[1]), np.uint64)
         bits[: len(self.bits)] = self.bits
         return bits
 
-    def counts(self) -> NDArray[np.int64]:
-        """How many words each matcher holds."""
-        found = np.zeros(self.matchers, np.int64)
+    def count_terms(self) -> NDArray[np.int64]:
+        """Return the number of terms per matcher."""
+        counts = np.zeros(self.matchers, np.int64)
         for matcher in range(self.matchers):
-            found[matcher] = np.count_nonzero(self.bits[:, matcher // 64] & np.uint64(1 << (matcher % 64)))
-        return found
+            counts[matcher] = np.count_nonzero(self.bits[:, matcher // 64] & np.uint64(1 << (matcher % 64)))
+        return counts
 
 
-Ask = Callable[[], Held]  # looking at all that is held costs more than one change does, so only LASP asks
+ReadShardTerms = Callable[[], ShardTerms]  # reading the table costs more than a small change, and only LASP needs it
