@@ -1,4 +1,4 @@
-"""Making versions of an index: the first, one with changes, one merged."""
+"""Create versions of an index: the first, one with changes, a merged one, one with another plan."""
 
 from __future__ import annotations
 
@@ -14,32 +14,29 @@ from tidings.errors import IndexDamaged
 from tidings.index import layout
 from tidings.index.compile import GrowingVocabulary, compile_subscriptions
 from tidings.index.decompile import decompile
-from tidings.index.manifest import Manifest, PlanRecord, SegmentRecord, versions
+from tidings.index.manifest import Manifest, PlanRecord, SegmentRecord, list_versions
 from tidings.index.reader import Index
-from tidings.index.writer import Draft
-from tidings.plan.space import SpacePlan
+from tidings.index.writer import IndexWriter
+from tidings.plan.space import SpatialPlan
 from tidings.plan.words import LearnedPlan, WordPlan
-from tidings.query.conjunctions import Conjunctions, joined
-from tidings.query.table import Refused
+from tidings.query.conjunctions import Conjunctions, concatenate
+from tidings.query.table import InvalidSubscription
 
-Shards = tuple[tuple[SegmentRecord, ...], ...]
-
-
-Plan = WordPlan | SpacePlan
-Learn = Callable[[Sequence[bytes], Conjunctions], Plan]
-"""From the subscribed words, and from what asks for them (by their numbers, from 1 on), to a plan."""
+AnyPlan = WordPlan | SpatialPlan
+FitPlan = Callable[[Sequence[bytes], Conjunctions], AnyPlan]
+"""From the subscribed terms, and the conjunctions that use them (by number, from 1), to a plan."""
 
 
 def create_index(
     folder: Path,
     subscriptions: pa.Table,
     plan: PlanRecord | None = None,
-    learn: Learn | None = None,
-) -> tuple[Index, tuple[Refused, ...]]:
-    """Compile subscriptions (`id`, `query`, maybe `region`) into version 1 of a new index."""
-    if folder.is_dir() and versions(folder):
-        raise IndexDamaged(folder, "holds an index already; choose another directory")
-    return rebuild_index(folder, 1, subscriptions, plan, learn=learn)
+    fit: FitPlan | None = None,
+) -> tuple[Index, tuple[InvalidSubscription, ...]]:
+    """Compile subscriptions (`id`, `query`, optionally `region`) into version 1 of a new index."""
+    if folder.is_dir() and list_versions(folder):
+        raise IndexDamaged(folder, "there is an index in this directory. Choose another directory.")
+    return rebuild_index(folder, 1, subscriptions, plan, fit=fit)
 
 
 def rebuild_index(
@@ -47,141 +44,159 @@ def rebuild_index(
     version: int,
     subscriptions: pa.Table,
     plan: PlanRecord | None = None,
-    position: int = 0,
-    learn: Learn | None = None,
-) -> tuple[Index, tuple[Refused, ...]]:
-    """Compile subscriptions into a version that takes over nothing from those before it.
+    log_position: int = 0,
+    fit: FitPlan | None = None,
+) -> tuple[Index, tuple[InvalidSubscription, ...]]:
+    """Compile subscriptions into a version that uses no files of earlier versions.
 
-    `learn` gives the plan once it is known what is subscribed; without it words are hashed.
+    `fit` returns the plan, given what is subscribed; without it terms are hashed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     vocabulary = GrowingVocabulary()
     compiled = compile_subscriptions(subscriptions, vocabulary)
     ids = subscriptions.column("id").combine_chunks().take(pa.array(compiled.rows))
     terms = vocabulary.added.terms()
-    learned = learn(terms, compiled.conjunctions) if learn is not None else None
-    merge = _base(folder, plan, compiled.conjunctions, ids, terms, position, learned)
-    return merge.publish(version), compiled.refused
+    new_plan = fit(terms, compiled.conjunctions) if fit is not None else None
+    unpublished = _build_base(folder, plan, compiled.conjunctions, ids, terms, log_position, new_plan)
+    return unpublished.publish(version), compiled.invalid
 
 
-def change_index(
-    index: Index, added: pa.Table | None = None, removed: pa.Array | None = None, position: int = 0
-) -> tuple[Index, tuple[Refused, ...]]:
-    """The next version: some subscriptions removed by id, then others added. An added id that is there is replaced."""
+def apply_changes(
+    index: Index, added: pa.Table | None = None, removed: pa.Array | None = None, log_position: int = 0
+) -> tuple[Index, tuple[InvalidSubscription, ...]]:
+    """Publish the next version: remove subscriptions by id, then add others. An existing id is replaced.
+
+    Small segments are merged into the new ones, so that a change is one version and each file is written once.
+    """
     vocabulary = GrowingVocabulary(index.vocabulary, index.manifest.terms)
-    draft = Draft(index.folder, replace(index.manifest, version=index.version + 1, position=position))
-    gone = [removed] if removed is not None else []
-    refused: tuple[Refused, ...] = ()
+    writer = IndexWriter(index.folder, replace(index.manifest, version=index.version + 1, log_position=log_position))
+    removed_ids = [removed] if removed is not None else []
     if added is None:
-        draft.remove(index, gone)
-        return draft.publish(vocabulary), refused
+        writer.remove(index, removed_ids)
+        return writer.publish(vocabulary), ()
     compiled = compile_subscriptions(added, vocabulary)
     ids = added.column("id").combine_chunks().take(pa.array(compiled.rows))
-    draft.remove(index, [*gone, ids])
-    draft.add(compiled.conjunctions.by_owner(), ids, vocabulary)
-    return draft.publish(vocabulary), compiled.refused
+    writer.remove(index, [*removed_ids, ids])
+    writer.add(compiled.conjunctions.sort_by_subscription(), ids, vocabulary)
+    return writer.publish(vocabulary), compiled.invalid
 
 
 def merge_index(index: Index) -> Index:
-    """The next version with the same subscriptions in one segment a shard: words numbered anew, removed ones gone."""
+    """Publish the next version with one segment per shard: terms are renumbered, removed subscriptions dropped."""
     return prepare_merge(index).publish(index.version + 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """A version whose files are all written but the manifest, so that it can be made aside and published at once."""
+class UnpublishedVersion:
+    """A version of which only the manifest is missing: built in the background, published quickly."""
 
-    draft: Draft
+    writer: IndexWriter
     vocabulary: GrowingVocabulary
 
     def publish(self, version: int) -> Index:
-        self.draft.update(version=version)
-        return self.draft.publish(self.vocabulary)
+        self.writer.update(version=version)
+        return self.writer.publish(self.vocabulary)
 
 
-def prepare_merge(index: Index) -> Prepared:
-    """The slow part of `merge_index`. What still lay as the plan before says is placed by the one in use."""
+def prepare_merge(index: Index) -> UnpublishedVersion:
+    """Do the slow part of `merge_index`. Subscriptions of the previous plan are placed by the current one."""
     plan = index.manifest.plan
-    if plan is not None and plan.before:
-        plan = replace(plan, before="", version=plan.version + 1)
-    merged = _prepared(index, _subscribed(index), plan, None)
-    if plan is not None and (file := plan.words or plan.space):
-        merged.draft.update(files={file: index.manifest.files[file]})
+    if plan is not None and plan.previous_file:
+        plan = replace(plan, previous_file="", version=plan.version + 1)
+    merged = _recompile(index, _live_conjunctions(index), plan, None)
+    if plan is not None and (file := plan.word_file or plan.spatial_file):
+        merged.writer.update(files={file: index.manifest.files[file]})
     return merged
 
 
-def prepare_relearned(index: Index, learn: Learn) -> Prepared:
-    """As a merge, with all subscriptions placed by a plan that is learned now, for the words subscribed now."""
-    plan, subscribed = index.manifest.plan, _subscribed(index)
+def prepare_new_plan(index: Index, fit: FitPlan) -> UnpublishedVersion:
+    """Prepare a merged version with all subscriptions placed by a plan that is learned now."""
+    plan, subscribed = index.manifest.plan, _live_conjunctions(index)
     if plan is None or subscribed is None:
         return prepare_merge(index)
-    learned = learn(index.vocabulary.terms(), subscribed[0])
-    plan = replace(plan, algorithm=learned.algorithm, words="", space="", before="", version=plan.version + 1)
-    return _prepared(index, subscribed, plan, learned)
+    new_plan = fit(index.vocabulary.terms(), subscribed[0])
+    record = replace(plan, algorithm=new_plan.algorithm, word_file="", spatial_file="", previous_file="")
+    return _recompile(index, subscribed, replace(record, version=plan.version + 1), new_plan)
 
 
-def prepare_beside(index: Index, plan: SpacePlan) -> Prepared:
-    """The next version, in which new subscriptions follow this plan, and those that are there stay where they are."""
+def prepare_dual_plan(index: Index, plan: SpatialPlan) -> UnpublishedVersion:
+    """Prepare a version in which new subscriptions follow this plan, and existing ones stay where they are."""
     record = index.manifest.plan
     assert record is not None
-    assert record.space
-    assert not record.before, "one plan at a time is changed"
-    draft = Draft(index.folder, replace(index.manifest, shared=True))
-    draft.update(plan=replace(record, before=record.space, algorithm=plan.algorithm, version=record.version + 1))
-    draft.save_plan(plan)
-    draft.update(shards=tuple(tuple(replace(one, is_old=True) for one in shard) for shard in index.manifest.shards))
-    return Prepared(draft, GrowingVocabulary(index.vocabulary, index.manifest.terms))
+    assert record.spatial_file
+    assert not record.previous_file, "only one plan may be replaced at a time"
+    writer = IndexWriter(index.folder, replace(index.manifest, shared=True))
+    new_record = replace(record, previous_file=record.spatial_file, algorithm=plan.algorithm)
+    writer.update(plan=replace(new_record, version=record.version + 1))
+    writer.write_plan(plan)
+    shards = (tuple(replace(segment, by_previous_plan=True) for segment in shard) for shard in index.manifest.shards)
+    writer.update(shards=tuple(shards))
+    return UnpublishedVersion(writer, GrowingVocabulary(index.vocabulary, index.manifest.terms))
 
 
-def subscribed_now(index: Index) -> Conjunctions | None:
-    """What the subscriptions of an index ask for; None: nothing."""
-    found = _subscribed(index)
-    return None if found is None else found[0]
+def live_conjunctions(index: Index) -> Conjunctions | None:
+    """Return the conjunctions of all subscriptions of an index; None if it has no segments."""
+    subscribed = _live_conjunctions(index)
+    return None if subscribed is None else subscribed[0]
 
 
-def _subscribed(index: Index) -> tuple[Conjunctions, pa.Array] | None:
-    """What the subscriptions of an index ask for, with their ids, without the text of their queries; None: nothing."""
-    live = [segment for number in range(len(index.manifest.shards)) for segment in index.shard(number)]
-    parts = [(decompile(one.segment, one.removed), one.segment.ids) for one in live]
-    return joined(parts) if parts else None
+def _live_conjunctions(index: Index) -> tuple[Conjunctions, pa.Array] | None:
+    """Return the conjunctions of an index with the ids of their subscriptions; None if it has no segments."""
+    views = [view for number in range(len(index.manifest.shards)) for view in index.open_shard(number)]
+    parts = [(decompile(view.segment, view.removed), view.segment.ids) for view in views]
+    return concatenate(parts) if parts else None
 
 
-def _prepared(
-    index: Index, subscribed: tuple[Conjunctions, pa.Array] | None, plan: PlanRecord | None, learned: Plan | None
-) -> Prepared:
-    """The subscriptions of an index compiled again."""
+def _recompile(
+    index: Index, subscribed: tuple[Conjunctions, pa.Array] | None, plan: PlanRecord | None, new_plan: AnyPlan | None
+) -> UnpublishedVersion:
+    """Prepare a version with base segments only."""
     if subscribed is None:
-        return Prepared(Draft(index.folder, replace(index.manifest, plan=plan)), GrowingVocabulary())
-    return _base(index.folder, plan, *subscribed, index.vocabulary.terms(), index.manifest.position, learned)
+        return UnpublishedVersion(IndexWriter(index.folder, replace(index.manifest, plan=plan)), GrowingVocabulary())
+    terms, log_position = index.vocabulary.terms(), index.manifest.log_position
+    return _build_base(index.folder, plan, *subscribed, terms, log_position, new_plan)
 
 
-def _base(
+def _build_base(
     folder: Path,
     plan: PlanRecord | None,
     conjunctions: Conjunctions,
     ids: pa.Array,
     terms: Sequence[bytes],
-    position: int,
-    learned: Plan | None = None,
-) -> Prepared:
-    """Number the terms by frequency and write everything as base segments."""
-    new_number, kept = by_frequency(conjunctions, len(terms))
+    log_position: int,
+    new_plan: AnyPlan | None = None,
+) -> UnpublishedVersion:
+    """Number the terms by frequency and write all conjunctions as base segments."""
+    new_number, kept = number_by_frequency(conjunctions, len(terms))
     vocabulary = GrowingVocabulary()
-    vocabulary.added.numbers([terms[old - 1] for old in kept.tolist()])
-    shards: Shards = tuple(() for _ in range(plan.matchers if plan else 1))
-    id_schema = pa.schema([("id", ids.type)]).serialize().to_pybytes().hex()
-    draft = Draft(folder, Manifest(0, id_schema, 0, False, False, False, 0, (), shards, plan, {}, position))
-    if isinstance(learned, LearnedPlan | SpacePlan):
-        draft.save_plan(learned)
-    draft.add(conjunctions.renumbered(new_number).by_owner(), ids, vocabulary)
-    return Prepared(draft, vocabulary)
+    vocabulary.added.intern([terms[old - 1] for old in kept.tolist()])
+    no_segments: tuple[SegmentRecord, ...] = ()
+    manifest = Manifest(
+        version=0,
+        id_schema=pa.schema([("id", ids.type)]).serialize().to_pybytes().hex(),
+        terms=0,
+        phrases=False,
+        regions=False,
+        shared=False,
+        subscriptions=0,
+        layers=(),
+        shards=(no_segments,) * (plan.matchers if plan else 1),
+        plan=plan,
+        files={},
+        log_position=log_position,
+    )
+    writer = IndexWriter(folder, manifest)
+    if isinstance(new_plan, LearnedPlan | SpatialPlan):
+        writer.write_plan(new_plan)
+    writer.add(conjunctions.renumber_terms(new_number).sort_by_subscription(), ids, vocabulary)
+    return UnpublishedVersion(writer, vocabulary)
 
 
-def by_frequency(conjunctions: Conjunctions, terms: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """(the new number of each old one, the old numbers in the order of the new). Terms nobody needs are left out."""
+def number_by_frequency(conjunctions: Conjunctions, terms: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Return (the new number of each term, the old numbers in the order of the new). Unused terms are dropped."""
     counts = np.bincount(conjunctions.terms, minlength=terms + 1)
-    for program in conjunctions.programs:
-        counts[list(program.terms())] += 1
+    for residual in conjunctions.residuals:
+        counts[list(residual.terms())] += 1
     new_number = layout.frequency_order(counts)
     kept = np.flatnonzero(counts)
     return np.where(counts > 0, new_number, 0).astype(np.uint32), kept[np.argsort(new_number[kept])]

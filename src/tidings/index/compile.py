@@ -1,6 +1,6 @@
-"""From subscriptions to conjunctions of term numbers. What cannot be understood is set aside with its reason.
+"""Compile subscriptions into conjunctions of term numbers. Invalid ones are listed with their reason.
 
-Queries of plain words, nearly all in practice, take a shorter way (`plain.py`); the rest goes through the parser.
+Queries of words only, nearly all in practice, take a faster path (`bulk_parse.py`); the others go through the parser.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidings.index.bulk_parse import Plain, read_plain
+from tidings.index.bulk_parse import SimpleQueries, parse_simple
 from tidings.query.conjunctions import Conjunctions
-from tidings.query.dnf import Conjunction, Place, Query
-from tidings.query.geo.geometry import areas, distinct_regions
-from tidings.query.residual import ProgramWriter
-from tidings.query.table import Refused, parse_rows
+from tidings.query.dnf import Conjunction, Query
+from tidings.query.geo.geometry import bounding_areas, deduplicate_regions
+from tidings.query.residual import ResidualWriter, sort_regions
+from tidings.query.table import InvalidSubscription, parse_rows
 from tidings.text.vocabulary import Interner, LayeredVocabulary, PackedTerms
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
-    """Conjunctions of the accepted subscriptions (`rows` of the table, in order) and the refused ones."""
+class CompiledSubscriptions:
+    """Conjunctions of the valid subscriptions (`rows` of the table, in order), and the invalid subscriptions."""
 
     conjunctions: Conjunctions
     rows: NDArray[np.int64]
-    refused: tuple[Refused, ...]
+    invalid: tuple[InvalidSubscription, ...]
 
 
 class GrowingVocabulary:
-    """Known terms keep their number; new ones get the next. Stop words get none: plain queries ignore them."""
+    """Known terms keep their number, new ones get the next. Stop words get none: simple queries ignore them."""
 
     def __init__(self, known: LayeredVocabulary | None = None, known_count: int = 0) -> None:
         self._known = known
@@ -42,77 +42,79 @@ class GrowingVocabulary:
         return self._known_count + len(self.added)
 
     def number(self, term: str) -> int:
-        """The number of any term, stop words of phrases included."""
+        """Return the number of any term, stop words of phrases included."""
         return int(self._numbers([term.encode()])[0])
 
     def text_of(self, numbers: NDArray[np.uint32]) -> list[bytes]:
-        """The terms that have these numbers."""
+        """Return the terms with these numbers."""
         added = self.added.terms()
-        old, split = self._known, self._known_count
-        return [added[n - split - 1] if old is None or n > split else old.text_of(n) for n in numbers.tolist()]
+        known, count = self._known, self._known_count
+        return [added[n - count - 1] if known is None or n > count else known.text_of(n) for n in numbers.tolist()]
 
     def find(self, packed: PackedTerms) -> NDArray[np.uint32]:
-        terms = packed.each()
-        found = np.zeros(len(terms), np.uint32)
-        wanted = [place for place, term in enumerate(terms) if term and not term.startswith(b".")]
-        found[wanted] = self._numbers([terms[place] for place in wanted])
-        return found
+        """Return the number of each term, 0 for stop words."""
+        terms = packed.to_list()
+        numbers = np.zeros(len(terms), np.uint32)
+        rows = [row for row, term in enumerate(terms) if term and not term.startswith(b".")]
+        numbers[rows] = self._numbers([terms[row] for row in rows])
+        return numbers
 
     def _numbers(self, terms: Sequence[bytes]) -> NDArray[np.uint32]:
-        found = self._known.numbers(terms) if self._known is not None else np.zeros(len(terms), np.uint32)
-        new = np.flatnonzero(found == 0)
-        found[new] = self.added.numbers([terms[place] for place in new.tolist()]) + np.uint32(self._known_count)
-        return found
+        numbers = self._known.find_ids(terms) if self._known is not None else np.zeros(len(terms), np.uint32)
+        new = np.flatnonzero(numbers == 0)
+        numbers[new] = self.added.intern([terms[row] for row in new.tolist()]) + np.uint32(self._known_count)
+        return numbers
 
 
-def compile_subscriptions(table: pa.Table, vocabulary: GrowingVocabulary) -> Compiled:
-    """Compile a table with `query` and optionally `region` (west, south, east, north); the ids are the caller's."""
+def compile_subscriptions(table: pa.Table, vocabulary: GrowingVocabulary) -> CompiledSubscriptions:
+    """Compile a table with `query` and optionally `region` (west, south, east, north). Ids stay with the caller."""
     queries = table.column("query").combine_chunks().cast(pa.string())
     regions = table.column("region").combine_chunks() if "region" in table.column_names else None
-    plain = read_plain(queries, regions, vocabulary)
-    parsed, refused = parse_rows(queries, regions, np.flatnonzero(plain.sizes == 0))
-    return _assemble(plain, parsed, refused, vocabulary)
+    simple = parse_simple(queries, regions, vocabulary)
+    parsed, invalid = parse_rows(queries, regions, np.flatnonzero(simple.sizes == 0))
+    return _assemble(simple, parsed, invalid, vocabulary)
 
 
 def _assemble(
-    plain: Plain, parsed: dict[int, Query], refused: list[Refused], vocabulary: GrowingVocabulary
-) -> Compiled:
-    """Number the accepted subscriptions in the order of their rows; the plain ones' conjunctions come first."""
-    writer = ProgramWriter(vocabulary.number)
-    rows = np.sort(np.concatenate([np.flatnonzero(plain.sizes), np.fromiter(parsed, np.int64, len(parsed))]))
-    plain_rows, plain_lengths = plain.conjunctions()
+    simple: SimpleQueries, parsed: dict[int, Query], invalid: list[InvalidSubscription], vocabulary: GrowingVocabulary
+) -> CompiledSubscriptions:
+    """Number the valid subscriptions in the order of their rows; conjunctions of simple queries come first."""
+    writer = ResidualWriter(vocabulary.number)
+    rows = np.sort(np.concatenate([np.flatnonzero(simple.sizes), np.fromiter(parsed, np.int64, len(parsed))]))
+    simple_rows, simple_lengths = simple.conjunctions()
     others = [(row, conjunction) for row, query in parsed.items() for conjunction in query.conjunctions]
-    other_terms = [writer.terms(conjunction) for _, conjunction in others]
-    programs = [writer.program(conjunction) for _, conjunction in others]
-    lengths = np.concatenate([plain_lengths, np.array([len(t) for t in other_terms], np.int64)])
-    owners = np.concatenate([plain_rows, np.array([row for row, _ in others], np.int64)])
-    anchors = _anchors([conjunction for _, conjunction in others], writer)
-    placed, boxes = _plain_regions(plain, writer)
-    regions, new_row = distinct_regions(np.concatenate([writer.regions(), boxes]))
+    other_terms = [writer.required_terms(conjunction) for _, conjunction in others]
+    residuals = [writer.add_residual(conjunction) for _, conjunction in others]
+    lengths = np.concatenate([simple_lengths, np.array([len(terms) for terms in other_terms], np.int64)])
+    row_of = np.concatenate([simple_rows, np.array([row for row, _ in others], np.int64)])
+    anchor_regions = _anchor_regions([conjunction for _, conjunction in others], writer)
+    simple_regions, boxes = _simple_regions(simple, writer)
+    regions, new_row = deduplicate_regions(np.concatenate([writer.region_rows(), boxes]))
+    region_of = np.concatenate([simple_regions[simple_rows], np.array(anchor_regions, np.int64)])
     conjunctions = Conjunctions(
-        terms=np.concatenate([plain.terms, np.array([t for ts in other_terms for t in ts], np.uint32)]),
+        terms=np.concatenate([simple.terms, np.array([t for terms in other_terms for t in terms], np.uint32)]),
         starts=np.concatenate([np.zeros(1, np.uint64), np.cumsum(lengths).astype(np.uint64)]),
-        owner=np.searchsorted(rows, owners).astype(np.uint32),
-        program=np.concatenate([np.zeros(len(plain_rows), np.uint32), np.array(programs, np.uint32)]),
-        programs=[program.renumbered(int, lambda region: int(new_row[region])) for program in writer.programs],
+        subscription=np.searchsorted(rows, row_of).astype(np.uint32),
+        residual=np.concatenate([np.zeros(len(simple_rows), np.uint32), np.array(residuals, np.uint32)]),
+        residuals=[residual.renumber(int, lambda region: int(new_row[region])) for residual in writer.residuals],
         regions=regions,
-        anchor_region=np.append(new_row, -1)[np.concatenate([placed[plain_rows], np.array(anchors, np.int64)])],
+        anchor_region=np.append(new_row, -1)[region_of],
     )
-    return Compiled(conjunctions, rows, tuple(refused))
+    return CompiledSubscriptions(conjunctions, rows, tuple(invalid))
 
 
-def _plain_regions(plain: Plain, writer: ProgramWriter) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """(the region of every plain row or -1, the boxes among them): boxes come behind all regions that are written."""
-    placed = np.full(len(plain.sizes), -1)
-    for row, place in plain.places.items():
-        placed[row] = writer.region(place)
-    boxed = np.flatnonzero((plain.sizes > 0) & ~np.isnan(plain.boxes[:, 0]))
-    placed[boxed] = len(writer.regions()) + np.arange(len(boxed))
-    return placed, plain.boxes[boxed]
+def _simple_regions(simple: SimpleQueries, writer: ResidualWriter) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return (the region of every simple row or -1, the rectangles), which are numbered after all other regions."""
+    region_of = np.full(len(simple.sizes), -1)
+    for row, region in simple.regions.items():
+        region_of[row] = writer.add_region(region)
+    boxed = np.flatnonzero((simple.sizes > 0) & ~np.isnan(simple.boxes[:, 0]))
+    region_of[boxed] = len(writer.region_rows()) + np.arange(len(boxed))
+    return region_of, simple.boxes[boxed]
 
 
-def _anchors(conjunctions: Sequence[Conjunction], writer: ProgramWriter) -> list[int]:
-    """For each the smallest region it requires, or -1."""
-    required = [[writer.region(r) for r in one.required if isinstance(r, Place)] for one in conjunctions]
-    area = areas(writer.regions())
+def _anchor_regions(conjunctions: Sequence[Conjunction], writer: ResidualWriter) -> list[int]:
+    """Return the smallest region that each conjunction requires, or -1."""
+    required = [[writer.add_region(region) for region in sort_regions(c.required)] for c in conjunctions]
+    area = bounding_areas(writer.region_rows())
     return [min(regions, key=lambda r: (area[r], r), default=-1) for regions in required]

@@ -1,38 +1,52 @@
-"""Deleting versions of an index that nobody needs any more."""
+"""Delete versions of an index that are no longer needed, and files that belong to no version."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
-from tidings.index.manifest import load_manifest, manifest_path, versions
+from tidings.errors import IndexDamaged
+from tidings.index.manifest import has_older_format, list_versions, load_manifest, manifest_path
 
 
-def retire_versions(folder: Path, keep: Collection[int]) -> int:
-    """Delete all versions but these, with the files only they consist of; how many. The newest always stays.
+def delete_versions(folder: Path, keep: Collection[int]) -> int:
+    """Delete all versions but these and the newest, with files that only they use; return their number.
 
-    Files of versions in the making belong to no manifest and are not touched.
+    Files of unpublished versions belong to no manifest and are not touched.
     """
-    found = versions(folder)
-    kept = [version for version in found if version in keep or version == found[-1]]
-    needed = {_folder(name) for version in kept for name in load_manifest(folder, version).files}
-    gone = sorted(set(found) - set(kept))
-    for version in gone:
-        folders = {_folder(name) for name in load_manifest(folder, version).files}
-        manifest_path(folder, version).unlink()  # first: a version with files missing must not be found
+    versions = list_versions(folder)
+    kept = [version for version in versions if version in keep or version == versions[-1]]
+    needed = {name for version in kept for name in _folders(folder, version)}
+    deleted = [version for version in versions if version not in kept]
+    for version in deleted:
+        folders = _folders(folder, version)
+        manifest_path(folder, version).unlink()  # first: a version without its files must not be visible
         for name in folders - needed:
             shutil.rmtree(folder / name, ignore_errors=True)
-    return len(gone)
+    return len(deleted)
 
 
-def sweep(folder: Path) -> None:
-    """Delete what belongs to no version: left by a process that was killed. Only while nobody makes a version."""
-    needed = {_folder(name) for version in versions(folder) for name in load_manifest(folder, version).files}
-    for found in folder.glob("*-*"):
-        if found.is_dir() and found.name not in needed:
-            shutil.rmtree(found, ignore_errors=True)
+def delete_orphans(folder: Path) -> None:
+    """Delete what a killed process left: folders of no version. Call it only while no version is being built."""
+    needed = {name for version in list_versions(folder) for name in _folders(folder, version)}
+    for path in folder.glob("*-[0-9]*-*"):
+        if path.is_dir() and path.name not in needed:
+            shutil.rmtree(path, ignore_errors=True)
 
 
-def _folder(name: str) -> str:
-    return name.split("/")[0]
+def delete_outdated(folder: Path) -> bool:
+    """Delete an index that an earlier release wrote; return whether there was one. The caller builds it again."""
+    with suppress(IndexDamaged):  # opening the index reports the damage
+        versions = list_versions(folder)
+        if versions and has_older_format(folder, versions[-1]):
+            for version in versions:
+                manifest_path(folder, version).unlink()
+            delete_orphans(folder)
+            return True
+    return False
+
+
+def _folders(folder: Path, version: int) -> set[str]:
+    return {name.split("/")[0] for name in load_manifest(folder, version).files}

@@ -1,4 +1,4 @@
-"""Finding subscriptions by their own id, of whatever type, without reading all of them."""
+"""Find subscriptions by id, of any type, without reading all ids."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from tidings.text.vocabulary import hash_column
 
 
 def id_order(ids: pa.Array) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-    """(the hashes of all ids in ascending order, the place of each): two arrays to search in."""
+    """Return (the hashes of all ids, ascending; the row of each)."""
     hashes = _hashes(ids)
     order = np.argsort(hashes, kind="stable")
     return hashes[order], order.astype(np.uint32)
 
 
 def find_ids(
-    wanted: pa.Array, ids: pa.Array, hashes: NDArray[np.uint64], order: NDArray[np.uint32]
+    sought: pa.Array, ids: pa.Array, hashes: NDArray[np.uint64], order: NDArray[np.uint32]
 ) -> NDArray[np.int64]:
-    """The places in `ids` of those wanted ids that are there."""
+    """Return the rows of `ids` that are among the sought ids."""
     try:
-        wanted = wanted.cast(ids.type).unique()
-    except pa.ArrowInvalid:  # not even of that type, so none is there
+        sought = sought.cast(ids.type).unique()
+    except pa.ArrowInvalid:  # ids of another type cannot occur
         return np.zeros(0, np.int64)
-    keys = _hashes(wanted)
+    keys = _hashes(sought)
     first, last = np.searchsorted(hashes, keys, "left"), np.searchsorted(hashes, keys, "right")
     counts = last - first
-    asked = np.repeat(np.arange(len(keys)), counts)
+    which = np.repeat(np.arange(len(keys)), counts)
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    places = order[np.repeat(first, counts) + within].astype(np.int64)
-    same = pc.equal(ids.take(pa.array(places)), wanted.take(pa.array(asked)))
-    return np.asarray(places[same.to_numpy(zero_copy_only=False)], np.int64)
+    rows = order[np.repeat(first, counts) + within].astype(np.int64)
+    same = pc.equal(ids.take(pa.array(rows)), sought.take(pa.array(which)))
+    return np.asarray(rows[same.to_numpy(zero_copy_only=False)], np.int64)
 
 
 def _hashes(ids: pa.Array) -> NDArray[np.uint64]:

@@ -1,11 +1,11 @@
-"""The compiled form of a set of conjunctions: flat arrays, ordered so that matching reads them in a line.
+"""Compile conjunctions into flat arrays, ordered so that matching reads them sequentially.
 
-Terms are numbered by how often they occur, so the largest number of a conjunction is its rarest word. A conjunction is
-an *entry* in the list of its rarest word (`list_start`); `second` holds the second-rarest words of all entries one
-after another, `rest` the third and fourth. A word that is not there is term 0, which every post holds.
-Entries that need more than four words (negations, phrases, regions, more words) carry the top bit in ``rest[·, 1]``
-and have a *program* that is run once their words are there. Entries that ask for a region come last; they are in no
-list of a word, but in lists of cells (`cell_lists.py`).
+Terms are numbered by frequency, so the largest number of a conjunction is its least frequent term, the anchor. A
+conjunction is an *entry* of the posting list of its anchor (`posting_start`). `second_term` has the second least
+frequent terms of all entries, `third_fourth_term` the next two. A term that is missing is 0, which every post contains.
+Entries with more than four terms, negations, phrases or several regions have the top bit set in
+``third_fourth_term[·, 1]`` and a *residual* that is checked after their terms. Entries with a region come last; they
+are not in posting lists of terms but in those of cells (`spatial_postings.py`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 from numba import types, uint32, uint64
 from numpy.typing import NDArray
 
-from tidings.jit import inlined, kernel, read, write
+from tidings.jit import inline, kernel, read, write
 
-HAS_PROGRAM = np.uint32(0x80000000)
+HAS_RESIDUAL = np.uint32(0x80000000)
 TERM_MASK = np.uint32(0x7FFFFFFF)
 INLINE_TERMS = 4
-NO_WORD = np.uint32(0xFFFFFFFF)  # in sort keys, so that what has no word comes last
+NO_TERM = np.uint32(0xFFFFFFFF)  # in sort keys, so that entries without a term come last
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
@@ -28,27 +28,27 @@ _PRIME = np.uint64(0x9E3779B97F4A7C15)
 
 @kernel(types.void, write(uint32), write(uint64), write(uint64))
 def sort_terms(terms, starts, ends):  # type: ignore[no-untyped-def]
-    """Order the terms of every conjunction from the rarest down and drop repetitions; ends[i] shrinks accordingly."""
+    """Sort the terms of every conjunction, least frequent first, and drop repetitions; ends[i] is reduced."""
     for number in range(uint64(ends.size)):
         base = starts[number]
         used = base
         for at in range(base, ends[number]):
             term = terms[at]
-            place = used
-            while place > base and terms[place - _ONE] < term:
-                place -= _ONE
-            if place > base and terms[place - _ONE] == term:
+            slot = used
+            while slot > base and terms[slot - _ONE] < term:
+                slot -= _ONE
+            if slot > base and terms[slot - _ONE] == term:
                 continue
             move = used
-            while move > place:
+            while move > slot:
                 terms[move] = terms[move - _ONE]
                 move -= _ONE
-            terms[place] = term
+            terms[slot] = term
             used += _ONE
         ends[number] = used
 
 
-@inlined
+@inline
 def _same(terms, starts, ends, left, right):  # type: ignore[no-untyped-def]
     if ends[left] - starts[left] != ends[right] - starts[right]:
         return False
@@ -59,30 +59,30 @@ def _same(terms, starts, ends, left, right):  # type: ignore[no-untyped-def]
 
 
 @kernel(types.uint64, read(uint32), read(uint64), read(uint64), read(uint32), write(uint32), write(uint32))
-def number_distinct(terms, starts, ends, programs, table, numbers):  # type: ignore[no-untyped-def]
-    """Number equal conjunctions alike, in order of first sight; returns how many there are.
+def number_distinct(terms, starts, ends, residuals, table, numbers):  # type: ignore[no-untyped-def]
+    """Give equal conjunctions the same number, in order of occurrence; return how many are distinct.
 
-    Conjunctions with a program (numbered from 1, equal programs alike) are equal only with the same one.
-    `table` must be zero and a power of two larger than the number of conjunctions; it ends up holding for each distinct
-    one (found by its number) the first conjunction that has it, plus one, in a scattered order.
+    Conjunctions are equal only if they also have the same residual (numbered from 1; 0 means none). `table` must be
+    zero and its size a power of two larger than the number of conjunctions. On return it contains, in arbitrary order,
+    the first conjunction of each number, plus one.
     """
     mask = uint64(table.size - 1)
     distinct = _ZERO
     for number in range(uint64(numbers.size)):
-        value = uint64(programs[number]) * _PRIME
+        value = uint64(residuals[number]) * _PRIME
         for at in range(starts[number], ends[number]):
             value = (value ^ uint64(terms[at])) * _PRIME
             value ^= value >> uint64(29)
         slot = value & mask
         while True:
-            held = uint64(table[slot])
-            if held == 0:
+            stored = uint64(table[slot])
+            if stored == 0:
                 table[slot] = uint32(number + _ONE)
                 numbers[number] = uint32(distinct)
                 distinct += _ONE
                 break
-            other = held - _ONE
-            if programs[other] == programs[number] and _same(terms, starts, ends, other, number):
+            other = stored - _ONE
+            if residuals[other] == residuals[number] and _same(terms, starts, ends, other, number):
                 numbers[number] = numbers[other]
                 break
             slot = (slot + _ONE) & mask
@@ -90,12 +90,12 @@ def number_distinct(terms, starts, ends, programs, table, numbers):  # type: ign
 
 
 @kernel(types.void, read(uint32), read(uint64), read(uint64), read(uint32), write(uint64))
-def sort_keys(terms, starts, ends, chosen, keys):  # type: ignore[no-untyped-def]
-    """The order of entries: by rarest word, then by second; those without any word last."""
+def fill_sort_keys(terms, starts, ends, chosen, keys):  # type: ignore[no-untyped-def]
+    """Fill the sort keys of entries: by anchor, then by second term; those without terms last."""
     for entry in range(uint64(chosen.size)):
         conjunction = uint64(chosen[entry])
         first, size = starts[conjunction], ends[conjunction] - starts[conjunction]
-        key = uint64(terms[first]) if size > 0 else uint64(NO_WORD)
+        key = uint64(terms[first]) if size > 0 else uint64(NO_TERM)
         second = uint64(terms[first + _ONE]) if size > 1 else _ZERO
         keys[entry] = (key << uint64(32)) | second
 
@@ -103,42 +103,43 @@ def sort_keys(terms, starts, ends, chosen, keys):  # type: ignore[no-untyped-def
 @kernel(
     types.void, read(uint32), read(uint64), read(uint64), read(uint32), read(uint32), write(uint32), write(uint32, 2)
 )
-def fill_entries(terms, starts, ends, chosen, programs, second, rest):  # type: ignore[no-untyped-def]
-    """Write second, third and fourth word of every entry, and the mark of those that have a program."""
+def fill_entries(terms, starts, ends, chosen, residuals, second_term, third_fourth_term):  # type: ignore[no-untyped-def]
+    """Write the second, third and fourth term of every entry, and the bit of those with a residual."""
     for entry in range(uint64(chosen.size)):
         conjunction = uint64(chosen[entry])
         first, size = starts[conjunction], ends[conjunction] - starts[conjunction]
-        second[entry] = terms[first + _ONE] if size > 1 else uint32(0)
-        rest[entry, _ZERO] = terms[first + uint64(2)] if size > 2 else uint32(0)
+        second_term[entry] = terms[first + _ONE] if size > 1 else uint32(0)
+        third_fourth_term[entry, _ZERO] = terms[first + uint64(2)] if size > 2 else uint32(0)
         fourth = terms[first + uint64(3)] if size > 3 else uint32(0)
-        rest[entry, _ONE] = fourth | HAS_PROGRAM if programs[conjunction] != 0 else fourth
+        third_fourth_term[entry, _ONE] = fourth | HAS_RESIDUAL if residuals[conjunction] != 0 else fourth
 
 
 @kernel(uint64, read(uint32), read(uint32), write(uint32), write(uint32), write(uint32, 2))
-def hold(entry, owner, start, holders, scratch):  # type: ignore[no-untyped-def]
-    """List the owners of every entry, each once; returns how many were listed.
+def list_subscribers(entry, subscription, start, subscribers, scratch):  # type: ignore[no-untyped-def]
+    """List the subscriptions of every entry, each once; return how many were listed.
 
-    The conjunctions of one owner must stand together. `scratch` has a row an entry: (last owner seen, filled), zero.
+    The conjunctions of one subscription must be adjacent. `scratch` has a row per entry, (last subscription seen,
+    filled), initially zero.
     """
     for number in range(uint64(entry.size)):
-        place = uint64(entry[number])
-        if scratch[place, _ZERO] != owner[number] + uint32(1):
-            scratch[place, _ZERO] = owner[number] + uint32(1)
-            start[place + _ONE] += uint32(1)
-    for place in range(uint64(scratch.shape[0])):
-        start[place + _ONE] += start[place]
-        scratch[place, _ZERO] = uint32(0)
+        at = uint64(entry[number])
+        if scratch[at, _ZERO] != subscription[number] + uint32(1):
+            scratch[at, _ZERO] = subscription[number] + uint32(1)
+            start[at + _ONE] += uint32(1)
+    for at in range(uint64(scratch.shape[0])):
+        start[at + _ONE] += start[at]
+        scratch[at, _ZERO] = uint32(0)
     for number in range(uint64(entry.size)):
-        place = uint64(entry[number])
-        if scratch[place, _ZERO] != owner[number] + uint32(1):
-            scratch[place, _ZERO] = owner[number] + uint32(1)
-            holders[uint64(start[place]) + uint64(scratch[place, _ONE])] = owner[number]
-            scratch[place, _ONE] += uint32(1)
+        at = uint64(entry[number])
+        if scratch[at, _ZERO] != subscription[number] + uint32(1):
+            scratch[at, _ZERO] = subscription[number] + uint32(1)
+            subscribers[uint64(start[at]) + uint64(scratch[at, _ONE])] = subscription[number]
+            scratch[at, _ONE] += uint32(1)
     return uint64(start[uint64(scratch.shape[0])])
 
 
 def frequency_order(counts: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """New numbers for terms 0..n: 0 stays, then from the most to the least frequent, ties in the old order."""
+    """Return new numbers for terms 0..n: 0 stays, the others by falling frequency, ties in the old order."""
     order = np.argsort(-counts[1:], kind="stable").astype(np.int64) + 1
     renumbered = np.zeros(len(counts), np.uint32)
     renumbered[order] = np.arange(1, len(counts), dtype=np.uint32)

@@ -1,4 +1,4 @@
-"""A manifest is one version of an index: which files it consists of and how they belong together."""
+"""A manifest describes one version of an index: its files and how they belong together."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from tidings.errors import IndexDamaged
 from tidings.index.files import FileRecord, load_json, save_json
 
 FORMAT = "tidings-index"
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentRecord:
-    """A segment as this version sees it: its folder, and the file that lists what was removed from it since."""
+    """A segment in this version: its folder, and the file that lists the subscriptions removed from it."""
 
     folder: str
     removed: str | None = None
     subscriptions: int = 0
-    gone: int = 0  # how many of these were removed since
-    is_old: bool = False  # made by the plan before this one, which lives on beside it
+    removed_count: int = 0
+    by_previous_plan: bool = False  # placed by the previous plan, which is still in use next to the current one
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """How conjunctions were given to shards, so that later ones are given alike."""
+    """How conjunctions are assigned to shards, so that later ones are assigned in the same way."""
 
     algorithm: str
     matchers: int
     seed: int
     placer: str = "rarest"
-    words: str = ""  # the file that tells the matchers of words; they are hashed when there is none
-    space: str = ""  # the file that tells the matchers of places and words, where it is not words alone that decide
-    before: str = ""  # the same of the plan before, while old subscriptions are left that lie as that one says
-    version: int = 1  # grows with every plan that is learned while the index lives
-    origin: str = ""  # what tells the plan file apart that it all began with, if there was one
+    word_file: str = ""  # the word plan; terms are hashed if there is no file
+    spatial_file: str = ""  # the spatial plan, if not terms alone decide
+    previous_file: str = ""  # the previous spatial plan, while subscriptions are left that it placed
+    version: int = 1  # increases with every plan that is learned for this index
+    origin: str = ""  # identifies the plan file that the index started with, if there was one
 
-    def serves(self, wanted: PlanRecord) -> bool:
-        """Whether an index of this plan is what is wanted: of the same kind, learned since then or not yet."""
+    def is_compatible_with(self, requested: PlanRecord) -> bool:
+        """Return whether an index with this plan serves the request: same kind, learned already or not yet."""
         kind = (self.matchers, self.seed, self.placer, self.origin)
-        same = kind == (wanted.matchers, wanted.seed, wanted.placer, wanted.origin)
-        return same and self.algorithm in ("hash", wanted.algorithm)
+        same = kind == (requested.matchers, requested.seed, requested.placer, requested.origin)
+        return same and self.algorithm in ("hash", requested.algorithm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +50,17 @@ class Manifest:
     """Shard i consists of the segments `shards[i]`, oldest first; a replicated index has one shard and no plan."""
 
     version: int
-    id_schema: str  # the Arrow type of the subscriptions' ids, as the hexadecimal form of a schema
+    id_schema: str  # the Arrow type of the subscriptions' ids: a serialized schema in hexadecimal
     terms: int
-    phrases: bool  # whether posts must be received with their gaps
+    phrases: bool  # whether posts must be analyzed with their gaps
     regions: bool  # whether positions of posts matter
-    shared: bool  # whether a subscription has conjunctions in several shards, so that hits must be merged
+    shared: bool  # whether a subscription may be in several shards, so that matches must be merged
     subscriptions: int
     layers: tuple[str, ...]
     shards: tuple[tuple[SegmentRecord, ...], ...]
     plan: PlanRecord | None
     files: dict[str, FileRecord]
-    position: int = 0  # up to where the log of changes it was made from is in it
+    log_position: int = 0  # the last change of the store's log that is included
 
 
 def manifest_path(folder: Path, version: int) -> Path:
@@ -68,26 +68,27 @@ def manifest_path(folder: Path, version: int) -> Path:
 
 
 def newest_version(folder: Path) -> int:
-    """The number of the newest manifest; IndexDamaged when there is none."""
-    found = versions(folder)
-    if not found:
-        raise IndexDamaged(folder, "holds no index; build one first")
-    return found[-1]
+    """Return the number of the newest manifest; IndexDamaged if there is no manifest."""
+    numbers = list_versions(folder)
+    if not numbers:
+        raise IndexDamaged(folder, "there is no index in this directory. Build one first.")
+    return numbers[-1]
 
 
-def versions(folder: Path) -> list[int]:
-    """The versions that are there, ascending."""
-    return [_version(path) for path in sorted(folder.glob("manifest-*.json"))]
+def list_versions(folder: Path) -> list[int]:
+    """Return the published versions, ascending."""
+    return [_version_of(path) for path in sorted(folder.glob("manifest-*.json"))]
 
 
-def _version(path: Path) -> int:
+def _version_of(path: Path) -> int:
     digits = path.stem.removeprefix("manifest-")
     if not digits.isdigit():
-        raise IndexDamaged(path, "is not a manifest of an index; remove it")
+        raise IndexDamaged(path, "not a manifest of an index. Remove this file.")
     return int(digits)
 
 
 def save_manifest(folder: Path, manifest: Manifest) -> None:
+    """Publish a version: it is visible from now on."""
     save_json(
         manifest_path(folder, manifest.version),
         {"format": FORMAT, "format_version": FORMAT_VERSION, **asdict(manifest)},
@@ -95,20 +96,28 @@ def save_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def load_manifest(folder: Path, version: int) -> Manifest:
+    """Return a manifest; IndexDamaged names a file that is missing, damaged or of another format."""
     path = manifest_path(folder, version)
     body = load_json(path)
     if body.get("format") != FORMAT:
-        raise IndexDamaged(path, "is not a manifest of a Tidings index")
+        raise IndexDamaged(path, "not a manifest of a Tidings index. Build the index again.")
     if body.get("format_version") != FORMAT_VERSION:
         found = body.get("format_version")
-        raise IndexDamaged(path, f"has format {found}, this program reads {FORMAT_VERSION}; build the index again")
+        raise IndexDamaged(path, f"has format {found}, but format {FORMAT_VERSION} is needed. Build the index again.")
     try:
-        return _read(body)
+        return _parse_manifest(body)
     except (KeyError, TypeError, AttributeError) as error:
-        raise IndexDamaged(path, "lacks a field; build the index again") from error
+        raise IndexDamaged(path, "a field is missing or invalid. Build the index again.") from error
 
 
-def _read(body: dict[str, Any]) -> Manifest:
+def has_older_format(folder: Path, version: int) -> bool:
+    """Return whether an earlier release of Tidings wrote this version; IndexDamaged if it cannot be read."""
+    body = load_json(manifest_path(folder, version))
+    number = body.get("format_version")
+    return body.get("format") == FORMAT and isinstance(number, int) and number < FORMAT_VERSION
+
+
+def _parse_manifest(body: dict[str, Any]) -> Manifest:
     return Manifest(
         version=body["version"],
         id_schema=body["id_schema"],
@@ -121,5 +130,5 @@ def _read(body: dict[str, Any]) -> Manifest:
         shards=tuple(tuple(SegmentRecord(**segment) for segment in shard) for shard in body["shards"]),
         plan=None if body["plan"] is None else PlanRecord(**body["plan"]),
         files={name: FileRecord(**record) for name, record in body["files"].items()},
-        position=body["position"],
+        log_position=body["log_position"],
     )

@@ -1,4 +1,4 @@
-"""The plan of words, or of places and words, that an index was made with."""
+"""Read the plan of an index from its files."""
 
 from __future__ import annotations
 
@@ -6,23 +6,30 @@ from functools import lru_cache
 from pathlib import Path
 
 from tidings.index.manifest import PlanRecord
-from tidings.index.spatial_shards import space_plan
-from tidings.plan.space import SpacePlan
-from tidings.plan.words import HashPlan, LearnedPlan, WordPlan, load_plan
+from tidings.plan.space import SpatialPlan, read_spatial_plan
+from tidings.plan.words import HashPlan, LearnedPlan, WordPlan, read_word_plan
 
 
-def plan_of(folder: Path, record: PlanRecord | None) -> WordPlan | SpacePlan | None:
-    """Which matchers are responsible for what; None for an index that is not shared out."""
-    return space_plan(folder / record.space) if record is not None and record.space else word_plan(folder, record)
+def load_plan(folder: Path, record: PlanRecord | None) -> WordPlan | SpatialPlan | None:
+    """Return the spatial plan or the word plan of an index; None for a replicated index."""
+    if record is not None and record.spatial_file:
+        return cached_spatial_plan(folder / record.spatial_file)
+    return load_word_plan(folder, record)
 
 
-def word_plan(folder: Path, record: PlanRecord | None) -> WordPlan | None:
-    """Which matchers are responsible for words; None for an index that is not shared out."""
+def load_word_plan(folder: Path, record: PlanRecord | None) -> WordPlan | None:
+    """Return the word plan of an index; None for a replicated index."""
     if record is None:
         return None
-    return _learned(folder / record.words) if record.words else HashPlan(record.matchers)
+    return _cached_word_plan(folder / record.word_file) if record.word_file else HashPlan(record.matchers)
 
 
 @lru_cache(maxsize=4)  # files of an index never change
-def _learned(path: Path) -> LearnedPlan:
-    return load_plan(path)
+def cached_spatial_plan(path: Path) -> SpatialPlan:
+    """Return the spatial plan in a file of an index."""
+    return read_spatial_plan(path)
+
+
+@lru_cache(maxsize=4)
+def _cached_word_plan(path: Path) -> LearnedPlan:
+    return read_word_plan(path)

@@ -1,8 +1,8 @@
-"""An index: a directory of immutable files and manifests, opened at one version.
+"""Read an index: a directory of immutable files and manifests, opened at one version.
 
-A version is, for each shard, a base segment, small delta segments and lists of what was removed since (tombstones).
-A replicated index has one shard; a partitioned one has a shard for each matcher of its plan. `publish.py` makes new
-versions; nothing that is there is ever changed.
+A version has, for each shard, a base segment, small delta segments and lists of removed subscriptions (tombstones).
+A replicated index has one shard, a partitioned one has a shard per matcher of its plan. `builder.py` creates new
+versions; existing files are never changed.
 """
 
 from __future__ import annotations
@@ -18,30 +18,33 @@ from numpy.typing import NDArray
 from tidings.index import files
 from tidings.index.manifest import Manifest, SegmentRecord, load_manifest, newest_version
 from tidings.index.segment import Segment
-from tidings.index.spatial_shards import AreaLeads
-from tidings.query.anchors import Leads
-from tidings.text.analyzer import Receiver
-from tidings.text.token_cache import Remembered
+from tidings.index.spatial_shards import SpatialAnchors
+from tidings.query.anchors import Anchors
+from tidings.text.analyzer import Analyzer
+from tidings.text.token_cache import TokenCache
 from tidings.text.vocabulary import LayeredVocabulary, Vocabulary
+
+ANCHOR_FILES = ("route_terms", "route_companions", "route_region_only", "route_counts")
+SPATIAL_ANCHOR_FILES = ("route_areas", "route_free_terms")
 
 
 @dataclass(frozen=True, slots=True)
-class LiveSegment:
-    """A segment and what this version adds to it."""
+class SegmentView:
+    """A segment, the tombstones of this version, and what routing needs of it."""
 
     segment: Segment
-    removed: NDArray[np.uint8]  # 1 for each subscription that is gone; empty when none is
-    leads: Leads  # what leads posts to this segment's shard; only partitioned indexes have them
-    words: NDArray[np.uint32]  # all terms that matter to this segment; only partitioned indexes have them
-    phrase_words: NDArray[np.uint32]  # the terms that stand in phrases
-    split: NDArray[np.uint32]  # the terms that have several versions, each led to another matcher
-    shared: NDArray[np.uint8]  # 1 for each subscription that may be found in other shards too
-    areas: AreaLeads  # what leads posts to this segment's shard by their place; only with a space plan
-    is_old: bool = False  # whether the plan before this one leads posts to it
+    removed: NDArray[np.uint8]  # 1 for each removed subscription; empty if there are none
+    anchors: Anchors  # what routes posts to the shard; empty unless there is a word plan
+    terms: NDArray[np.uint32]  # all terms of the segment; empty unless there is a word plan
+    phrase_terms: NDArray[np.uint32]  # the terms that occur in phrases
+    split_terms: NDArray[np.uint32]  # the terms that have several splits, each on another matcher
+    is_shared: NDArray[np.uint8]  # 1 for each subscription that other shards may find too
+    spatial_anchors: SpatialAnchors  # what routes posts to the shard; empty unless there is a spatial plan
+    by_previous_plan: bool = False  # whether the previous plan routes posts to it
 
 
 class Index:
-    """One version of an index. Its arrays are mapped when first used and shared by all processes of a machine."""
+    """One version of an index. Arrays are mapped on first use and shared by all processes of a machine."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder = folder
@@ -49,7 +52,7 @@ class Index:
 
     @classmethod
     def open(cls, folder: Path, version: int | None = None, thoroughly: bool = False) -> Index:
-        """Open a version, the newest unless told. Every file must be there with its size, and its checksum if asked."""
+        """Open a version, by default the newest. Checks the sizes of all files and, if `thoroughly`, checksums."""
         index = cls(folder, load_manifest(folder, newest_version(folder) if version is None else version))
         for name, record in index.manifest.files.items():
             files.check_file(folder / name, record, thoroughly)
@@ -61,7 +64,7 @@ class Index:
 
     @property
     def id_type(self) -> pa.DataType:
-        """The type of the subscriptions' ids."""
+        """The Arrow type of the subscriptions' ids."""
         return pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(self.manifest.id_schema))).field("id").type
 
     @property
@@ -70,26 +73,27 @@ class Index:
 
     @cached_property
     def vocabulary(self) -> LayeredVocabulary:
-        return LayeredVocabulary([self.layer(name) for name in self.manifest.layers])
+        return LayeredVocabulary([self.open_layer(name) for name in self.manifest.layers])
 
-    def receiver(self, remembered: Remembered | None = None) -> Receiver:
-        """A receiver that keeps of posts what this index asks for, and nothing else."""
+    def analyzer(self, token_cache: TokenCache | None = None) -> Analyzer:
+        """Return an analyzer that keeps only the terms of this index."""
         if not self.manifest.phrases:
-            return Receiver(self.vocabulary, remembered=remembered)
-        return Receiver(self.vocabulary, keep_gaps=True, gaps_after=self.phrase_terms(), remembered=remembered)
+            return Analyzer(self.vocabulary, token_cache=token_cache)
+        return Analyzer(self.vocabulary, keep_gaps=True, gaps_after=self.phrase_terms(), token_cache=token_cache)
 
     def phrase_terms(self) -> NDArray[np.uint8]:
-        """A flag for every term: whether it stands in a phrase."""
+        """Return a flag for every term: whether it occurs in a phrase."""
         flags = np.zeros(self.manifest.terms + 1, np.uint8)
         for shard in self.manifest.shards:
             for record in shard:
-                flags[files.load_array(self.folder / record.folder / "phrase_words.npy")] = 1
+                flags[files.load_array(self.folder / record.folder / "phrase_terms.npy")] = 1
         return flags
 
-    def shard(self, number: int) -> list[LiveSegment]:
-        return [self.live(record) for record in self.manifest.shards[number]]
+    def open_shard(self, number: int) -> list[SegmentView]:
+        return [self.open_segment(record) for record in self.manifest.shards[number]]
 
-    def live(self, record: SegmentRecord) -> LiveSegment:
+    def open_segment(self, record: SegmentRecord) -> SegmentView:
+        """Map the arrays of a segment."""
         folder = self.folder / record.folder
         arrays = {name: files.load_array(folder / f"{name}.npy") for name in Segment.array_names()}
         segment = Segment(**arrays, ids=files.load_ids(folder / "ids.arrow"))
@@ -97,16 +101,24 @@ class Index:
         if record.removed:
             removed = np.zeros(len(segment), np.uint8)
             removed[files.load_array(self.folder / record.removed)] = 1
-        names = ("leads", "companions", "wordless", "lead_counts")
-        leads = Leads(*(files.load_array(folder / f"{name}.npy") for name in names))
-        names = ("words", "phrase_words", "split", "shared")
-        words, phrase_words, split, shared = (files.load_array(folder / f"{name}.npy") for name in names)
-        areas = AreaLeads(*(files.load_array(folder / f"{name}.npy") for name in ("area_keys", "area_free")))
-        if self.manifest.plan is not None and self.manifest.plan.before:
-            shared = np.ones_like(shared)  # a post that one plan sends somewhere may find there what the other placed
-        return LiveSegment(segment, removed, leads, words, phrase_words, split, shared, areas, record.is_old)
+        names = ("terms", "phrase_terms", "split_terms", "is_shared")
+        terms, phrase_terms, split_terms, is_shared = (files.load_array(folder / f"{name}.npy") for name in names)
+        if self.manifest.plan is not None and self.manifest.plan.previous_file:
+            is_shared = np.ones_like(is_shared)  # a post routed by one plan may find what the other plan placed there
+        return SegmentView(
+            segment=segment,
+            removed=removed,
+            anchors=Anchors(*(files.load_array(folder / f"{name}.npy") for name in ANCHOR_FILES)),
+            terms=terms,
+            phrase_terms=phrase_terms,
+            split_terms=split_terms,
+            is_shared=is_shared,
+            spatial_anchors=SpatialAnchors(*(files.load_array(folder / f"{n}.npy") for n in SPATIAL_ANCHOR_FILES)),
+            by_previous_plan=record.by_previous_plan,
+        )
 
-    def layer(self, name: str) -> Vocabulary:
+    def open_layer(self, name: str) -> Vocabulary:
+        """Map a layer of the vocabulary."""
         folder = self.folder / name
         first = int(files.load_array(folder / "first.npy")[0])
         return Vocabulary(first, *(files.load_array(folder / f"{part}.npy") for part in ("text", "starts", "table")))

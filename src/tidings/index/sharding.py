@@ -1,134 +1,142 @@
-"""Sharing conjunctions out: everything to one shard, or each to a matcher its plan makes responsible."""
+"""Assign conjunctions to shards: all to one, or each to a matcher that its word plan makes responsible."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidings.index.manifest import PlanRecord
-from tidings.plan.hot_splits import Versions
-from tidings.plan.placement.placer import placer
-from tidings.plan.placement.shard_terms import Ask
+from tidings.plan.hot_splits import HotSplits
+from tidings.plan.placement.placer import get_placer
+from tidings.plan.placement.shard_terms import ReadShardTerms
 from tidings.plan.words import WordPlan
-from tidings.query.anchors import Leads, lead_terms
+from tidings.query.anchors import Anchors, anchor_terms
 from tidings.query.conjunctions import Conjunctions
 
 if TYPE_CHECKING:
-    from tidings.index.spatial_shards import AreaLeads
+    from tidings.index.spatial_shards import SpatialAnchors
 
-_NONE = np.zeros(0, np.uint32)
+
+def _no_terms() -> NDArray[np.uint32]:
+    return np.zeros(0, np.uint32)
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """What one shard gets: conjunctions with owners numbered anew, the subscriptions these are, and their leads."""
+class ShardInput:
+    """What one shard gets: conjunctions with subscriptions numbered from 0, and the original numbers of these."""
 
     number: int
     conjunctions: Conjunctions
     subscriptions: NDArray[np.int64]
-    leads: Leads | None  # what leads posts to the shard; None where there is only one
-    words: NDArray[np.uint32]  # all terms that matter there
-    phrase_words: NDArray[np.uint32]  # those that stand in phrases
-    split: NDArray[np.uint32]  # those that are hot and have several versions
-    shared: NDArray[np.uint8]
-    areas: AreaLeads | None = None  # what leads posts to the shard by their place; None where words alone do
+    phrase_terms: NDArray[np.uint32]  # the terms that occur in phrases
+    is_shared: NDArray[np.uint8]  # 1 for each subscription that other shards may find too
+    terms: NDArray[np.uint32] = field(default_factory=_no_terms)  # all terms of a shard of a word plan
+    split_terms: NDArray[np.uint32] = field(default_factory=_no_terms)  # hot terms that have several splits
+    anchors: Anchors | None = None  # what routes posts to a shard of a word plan
+    spatial_anchors: SpatialAnchors | None = None  # what routes posts to a shard of a spatial plan
 
 
-def share_out(
+def shard_by_term(
     conjunctions: Conjunctions,
     plan: PlanRecord | None,
-    words: WordPlan | None,
+    word_plan: WordPlan | None,
     text_of: Callable[[NDArray[np.uint32]], Sequence[bytes]],
-    held: Ask,
-) -> Iterator[Share]:
-    """The share of every shard that gets anything. Conjunctions of one owner must stand together.
+    shard_terms: ReadShardTerms,
+) -> Iterator[ShardInput]:
+    """Yield the input of every shard that gets conjunctions. Those of one subscription must be adjacent.
 
-    `words` is the plan of words that `plan` speaks of, `held` tells what the shards hold already.
+    `word_plan` is the plan that `plan` refers to; `shard_terms` returns the terms that the shards have already.
     """
-    if plan is None or words is None:
-        count = int(conjunctions.owner.max()) + 1 if len(conjunctions) else 0
-        phrases = phrase_words(conjunctions)
-        yield Share(0, conjunctions, np.arange(count), None, _NONE, phrases, _NONE, np.zeros(count, np.uint8))
+    if plan is None or word_plan is None:
+        count = int(conjunctions.subscription.max()) + 1 if len(conjunctions) else 0
+        is_shared = np.zeros(count, np.uint8)
+        yield ShardInput(0, conjunctions, np.arange(count), phrase_terms(conjunctions), is_shared)
         return
-    versions = _versions(conjunctions, words, text_of)
-    split = np.flatnonzero(versions.counts > 1).astype(np.uint32)
-    row, matcher = _placed(conjunctions, plan, versions, split, held)
-    spread = _is_spread(conjunctions.owner[row], matcher)
+    splits = _splits_by_term(conjunctions, word_plan, text_of)
+    split_terms = np.flatnonzero(splits.counts > 1).astype(np.uint32)
+    row, matcher = _place(conjunctions, plan, splits, split_terms, shard_terms)
+    is_shared = _is_shared(conjunctions.subscription[row], matcher)
     for number in np.unique(matcher).tolist():
         part = conjunctions.select(row[matcher == number])
-        owners, local = np.unique(part.owner, return_inverse=True)
-        mine = replace(part, owner=local.astype(np.uint32))
-        needed = (needed_words(part), phrase_words(part), np.intersect1d(part.terms, split))
-        yield Share(number, mine, owners.astype(np.int64), Leads.of(part, split), *needed, spread[owners])
+        subscriptions, local = np.unique(part.subscription, return_inverse=True)
+        yield ShardInput(
+            number=number,
+            conjunctions=replace(part, subscription=local.astype(np.uint32)),
+            subscriptions=subscriptions.astype(np.int64),
+            phrase_terms=phrase_terms(part),
+            is_shared=is_shared[subscriptions],
+            terms=needed_terms(part),
+            split_terms=np.intersect1d(part.terms, split_terms),
+            anchors=Anchors.of(part, split_terms),
+        )
 
 
-def _placed(
+def _place(
     conjunctions: Conjunctions,
     plan: PlanRecord,
-    versions: Versions,
-    split: NDArray[np.uint32],
-    held: Ask,
+    splits: HotSplits,
+    split_terms: NDArray[np.uint32],
+    shard_terms: ReadShardTerms,
 ) -> tuple[NDArray[np.intp], NDArray[np.uint16]]:
-    """(conjunction, matcher) side by side: one matcher each, or all with a version of the hot word it is led by."""
-    matcher_of = versions.matchers[versions.starts[:-1].astype(np.int64)]
-    leads = lead_terms(conjunctions, split)
-    eligible = _without_hot(conjunctions, leads, split)
-    chosen = placer(plan.placer)(eligible, matcher_of, plan.matchers, plan.seed, held)
-    is_hot = np.isin(leads, split)
-    counts = np.where(is_hot, versions.counts[leads], 1)
+    """Return pairs (conjunction, matcher): one matcher each, or all that have a split of its hot anchor."""
+    matcher_of = splits.matchers[splits.starts[:-1].astype(np.int64)]
+    anchors = anchor_terms(conjunctions, split_terms)
+    eligible = _without_hot_terms(conjunctions, anchors, split_terms)
+    chosen = get_placer(plan.placer)(eligible, matcher_of, plan.matchers, plan.seed, shard_terms)
+    is_hot = np.isin(anchors, split_terms)
+    counts = np.where(is_hot, splits.counts[anchors], 1)
     row = np.repeat(np.arange(len(conjunctions)), counts)
     nth = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-    by_version = versions.matchers[np.minimum(versions.starts[:-1][leads].astype(np.int64)[row] + nth, _last(versions))]
-    pairs = np.unique(row << 16 | np.where(is_hot[row], by_version, chosen[row]))  # versions may share a matcher
+    first = splits.starts[:-1][anchors].astype(np.int64)
+    by_split = splits.matchers[np.minimum(first[row] + nth, len(splits.matchers) - 1)]
+    pairs = np.unique(row << 16 | np.where(is_hot[row], by_split, chosen[row]))  # splits may share a matcher
     return pairs >> 16, (pairs & 0xFFFF).astype(np.uint16)
 
 
-def _last(versions: Versions) -> int:
-    return len(versions.matchers) - 1
-
-
-def _without_hot(conjunctions: Conjunctions, leads: NDArray[np.uint32], split: NDArray[np.uint32]) -> Conjunctions:
-    """What conjunctions may be placed by: their regular words, and of one that has none the word it is led by."""
-    if not len(split):
+def _without_hot_terms(
+    conjunctions: Conjunctions, anchors: NDArray[np.uint32], split_terms: NDArray[np.uint32]
+) -> Conjunctions:
+    """Return what conjunctions may be placed by: terms without splits, or else the anchor."""
+    if not len(split_terms):
         return conjunctions
     row = np.repeat(np.arange(len(conjunctions)), np.diff(conjunctions.starts).astype(np.int64))
-    kept = ~np.isin(conjunctions.terms, split) | (conjunctions.terms == leads[row])
+    kept = ~np.isin(conjunctions.terms, split_terms) | (conjunctions.terms == anchors[row])
     counts = np.bincount(row[kept], minlength=len(conjunctions))
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.uint64)
     return replace(conjunctions, terms=conjunctions.terms[kept], starts=starts)
 
 
-def needed_words(part: Conjunctions) -> NDArray[np.uint32]:
-    """All terms that decide anything: required ones, and those of the programs in use."""
-    others = {term for program in part.programs_in_use() for term in program.terms()}
-    return np.union1d(part.terms, np.fromiter(others, np.uint32, len(others)))
+def needed_terms(part: Conjunctions) -> NDArray[np.uint32]:
+    """Return all terms that affect a match: required ones, and those of residuals in use; ascending."""
+    in_residuals = sorted({term for residual in part.used_residuals() for term in residual.terms()})
+    return np.union1d(part.terms, np.array(in_residuals, np.uint32))
 
 
-def phrase_words(part: Conjunctions) -> NDArray[np.uint32]:
-    """The terms that stand in phrases: only behind these does a gap in a post tell anything."""
-    held = {term for program in part.programs_in_use() for _, terms in program.phrases for term in terms}
-    return np.array(sorted(held), np.uint32)
+def phrase_terms(part: Conjunctions) -> NDArray[np.uint32]:
+    """Return the terms that occur in phrases, ascending: only after these does a gap in a post matter."""
+    terms = {term for residual in part.used_residuals() for _, phrase in residual.phrases for term in phrase}
+    return np.array(sorted(terms), np.uint32)
 
 
-def _versions(
-    conjunctions: Conjunctions, words: WordPlan, text_of: Callable[[NDArray[np.uint32]], Sequence[bytes]]
-) -> Versions:
-    """The matchers of every term by its number; those of terms that do not occur say nothing."""
+def _splits_by_term(
+    conjunctions: Conjunctions, word_plan: WordPlan, text_of: Callable[[NDArray[np.uint32]], Sequence[bytes]]
+) -> HotSplits:
+    """Return the splits of every term by its number; those of terms that do not occur are placeholders."""
     used = np.unique(conjunctions.terms)
-    found = words.versions_of(text_of(used))
+    splits = word_plan.splits_of(text_of(used))
     counts = np.ones(int(used.max()) + 1 if len(used) else 1, np.int64)
-    counts[used] = found.counts
+    counts[used] = splits.counts
     starts = np.concatenate([[0], np.cumsum(counts)])
     matchers = np.zeros(int(starts[-1]), np.uint16)
-    matchers[np.repeat(np.isin(np.arange(len(counts)), used), counts)] = found.matchers
-    return Versions(matchers, starts.astype(np.uint64))
+    matchers[np.repeat(np.isin(np.arange(len(counts)), used), counts)] = splits.matchers
+    return HotSplits(matchers, starts.astype(np.uint64))
 
 
-def _is_spread(owner: NDArray[np.uint32], matcher: NDArray[np.uint16]) -> NDArray[np.uint8]:
-    """1 for each owner whose conjunctions are on several matchers."""
-    pairs = np.unique(owner.astype(np.uint64) << np.uint64(16) | matcher)
+def _is_shared(subscription: NDArray[np.uint32], matcher: NDArray[np.uint16]) -> NDArray[np.uint8]:
+    """Return 1 for each subscription whose conjunctions are on several matchers."""
+    pairs = np.unique(subscription.astype(np.uint64) << np.uint64(16) | matcher)
     return (np.bincount((pairs >> np.uint64(16)).astype(np.int64)) > 1).astype(np.uint8)

@@ -1,11 +1,11 @@
-"""GI², the grid of inverted lists of PS²Stream: entries that ask for a region are found by its cells and a word.
+"""GI², the grid of posting lists of PS²Stream: entries with a region are found by a grid cell and a term.
 
-An entry lies in the list of (cell, rarest word) for every cell its region touches; one without words in that of
-(cell, 0). A word that few ask for needs no small cells: its entries are read faster than more lists would be found.
+An entry is in the posting list of (cell, anchor) for every cell that its region touches; one without terms in that of
+(cell, 0). A term with few entries needs no small cells: reading its entries is faster than finding more lists.
 
-An item of a list is two numbers, of which the second is the entry. Nearly all entries are a word and a rectangle; they
-come first in a list, and the first number is the part of the cell that the rectangle covers, so that most are judged
-without looking further. Of the others the first number is the second-rarest word, or 0.
+A posting is two numbers, of which the second is the entry. Nearly all entries are a term and a rectangle. They come
+first in a list, and their first number is the part of the cell that the rectangle covers, so that most are decided
+without further reads. For the other entries the first number is the second least frequent term, or 0.
 """
 
 from __future__ import annotations
@@ -16,55 +16,61 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidings.index.grid import cells_of, sizes_for
-from tidings.query.geo.geometry import boxes_of
+from tidings.query.geo.geometry import bounding_boxes
 
-_FEW = (1024, 32)  # up to so many entries of a word are in cells of the second size, of the third
+_MAX_ENTRIES_FOR_SIZE = (1024, 32)  # up to this many entries per term use cells of the second size, of the third
 
-Words = NDArray[np.uint32]
+UintArray = NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True)
-class Lists:
-    """List i has key ``cell << 32 | word``: ``items[starts[2 * i]:starts[2 * i + 1]]`` are judged by their parts, those
-    from there to ``starts[2 * i + 2]`` by their entries."""
+class SpatialPostings:
+    """List i has the key ``cell << 32 | term``.
+
+    ``postings[starts[2 * i]:starts[2 * i + 1]]`` have a covered part, those up to ``starts[2 * i + 2]`` a second term.
+    """
 
     keys: NDArray[np.uint64]
-    starts: Words
-    items: NDArray[np.uint32]
+    starts: UintArray
+    postings: UintArray
 
 
-def build_lists(
-    regions: NDArray[np.float64], asked: NDArray[np.integer], rarest: Words, second: Words, first: int
-) -> Lists:
-    """The lists of entries numbered from `first` on: of each the region it asks for and its two rarest words, or 0."""
-    boxes, of = boxes_of(regions, asked)
-    sizes = np.maximum(sizes_for(boxes, of, len(asked)), _least_sizes(rarest))
-    cells, box, part = cells_of(boxes, sizes[of])
-    which = of[box]
-    is_plain = ~np.isnan(regions[asked, 0])[which] & (second[which] == 0)
-    items = np.empty((len(which), 2), np.uint32)
-    items[:, 0], items[:, 1] = np.where(is_plain, part, second[which]), first + which
-    keys = (cells.astype(np.uint64) << np.uint64(32) | rarest[which]) << np.uint64(1) | ~is_plain
+def build_spatial_postings(
+    regions: NDArray[np.float64],
+    entry_region: NDArray[np.integer],
+    anchors: UintArray,
+    second_term: UintArray,
+    first: int,
+) -> SpatialPostings:
+    """Return the posting lists of entries numbered from `first`, given their regions, anchors and second terms."""
+    boxes, which_box = bounding_boxes(regions, entry_region)
+    sizes = np.maximum(sizes_for(boxes, which_box, len(entry_region)), _smallest_sizes(anchors))
+    cells, box, part = cells_of(boxes, sizes[which_box])
+    which = which_box[box]
+    is_simple = ~np.isnan(regions[entry_region, 0])[which] & (second_term[which] == 0)
+    postings = np.empty((len(which), 2), np.uint32)
+    postings[:, 0], postings[:, 1] = np.where(is_simple, part, second_term[which]), first + which
+    keys = (cells.astype(np.uint64) << np.uint64(32) | anchors[which]) << np.uint64(1) | ~is_simple
     order = np.argsort(keys, kind="stable")
-    keys, items = keys[order], items[order]
+    keys, postings = keys[order], postings[order]
     is_new = np.ones(len(keys), bool)  # several parts of a shape may touch a cell
-    is_new[1:] = (keys[1:] != keys[:-1]) | (items[1:, 1] != items[:-1, 1])
-    return _lists(keys[is_new], items[is_new])
+    is_new[1:] = (keys[1:] != keys[:-1]) | (postings[1:, 1] != postings[:-1, 1])
+    return _group_by_key(keys[is_new], postings[is_new])
 
 
-def _lists(keys: NDArray[np.uint64], items: NDArray[np.uint32]) -> Lists:
-    """From the sorted keys of the items, below each a bit that is set where an item is not judged by its part."""
+def _group_by_key(keys: NDArray[np.uint64], postings: UintArray) -> SpatialPostings:
+    """Return posting lists from sorted keys, whose lowest bit is set for postings with a second term."""
     lists = keys >> np.uint64(1)
     firsts = np.flatnonzero(np.concatenate([np.ones(min(1, len(lists)), bool), lists[1:] != lists[:-1]]))
     starts = np.empty(2 * len(firsts) + 1, np.uint32)
     starts[:-1:2], starts[-1] = firsts, len(keys)
     starts[1::2] = starts[2::2] - np.add.reduceat(keys & np.uint64(1), firsts) if len(firsts) else 0
-    return Lists(lists[firsts], starts, items)
+    return SpatialPostings(lists[firsts], starts, postings)
 
 
-def _least_sizes(words: Words) -> NDArray[np.int64]:
-    """The size of cells below which an entry is not cut, by how many share its word; places alone lead precisely."""
-    counts = np.bincount(words)
-    least = (counts <= _FEW[0]).astype(np.int64) + (counts <= _FEW[1])
-    least[:1] = 0
-    return np.asarray(least[words])
+def _smallest_sizes(anchors: UintArray) -> NDArray[np.int64]:
+    """Return the smallest cell size of each entry, by the number of entries per anchor; 0 without an anchor."""
+    counts = np.bincount(anchors)
+    smallest = (counts <= _MAX_ENTRIES_FOR_SIZE[0]).astype(np.int64) + (counts <= _MAX_ENTRIES_FOR_SIZE[1])
+    smallest[:1] = 0
+    return np.asarray(smallest[anchors])

@@ -1,120 +1,116 @@
-"""Sharing conjunctions out by a space plan: each to the workers that posts it may match will be sent to.
+"""Assign conjunctions to shards by a spatial plan: to every matcher that gets posts they may match.
 
-A conjunction with a region goes, for every area its region touches, to the worker of its rarest word there; one
-without goes to all that are responsible for that word anywhere. What leads posts to it is (area, word), or the word
-alone: the H2 of PS²Stream's dispatcher.
+A conjunction with a region goes, for every area that its region touches, to the matcher of its anchor there. One
+without a region goes to all matchers that are responsible for its anchor anywhere. Posts are routed to it by
+(area, term) or by the term alone: the H2 of PS²Stream's dispatcher.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidings.index.sharding import Share, phrase_words
-from tidings.plan.space import SpacePlan, load_space_plan
-from tidings.query.anchors import lead_terms
+from tidings.index.sharding import ShardInput, phrase_terms
+from tidings.plan.space import SpatialPlan
+from tidings.query.anchors import anchor_terms
 from tidings.query.conjunctions import Conjunctions
-from tidings.query.geo.geometry import boxes_of
-from tidings.ragged import distinct
+from tidings.query.geo.geometry import bounding_boxes
+from tidings.ragged import sorted_unique
 
-_NONE = np.zeros(0, np.uint32)
-_WORD_BITS = np.uint64(32)
+_NO_TERMS = np.zeros(0, np.uint32)
+_TERM_BITS = np.uint64(32)
 
 
 @dataclass(frozen=True, slots=True)
-class AreaLeads:
-    """What leads posts to a segment: ``area << 32 | word`` (0 for no word), and words that do so in every area."""
+class SpatialAnchors:
+    """What routes posts to a segment: ``area << 32 | term`` (0 for no term), and terms that do so in every area."""
 
     keys: NDArray[np.uint64]
-    free: NDArray[np.uint32]
+    free_terms: NDArray[np.uint32]
 
     @classmethod
-    def nothing(cls) -> AreaLeads:
-        return cls(np.zeros(0, np.uint64), _NONE)
+    def empty(cls) -> SpatialAnchors:
+        return cls(np.zeros(0, np.uint64), _NO_TERMS)
 
     @classmethod
-    def of(cls, conjunctions: Conjunctions, plan: SpacePlan) -> AreaLeads:
-        leads = lead_terms(conjunctions)
-        area, row = touched(conjunctions, plan)
-        keys = plan.names[area].astype(np.uint64) << _WORD_BITS | leads[row]
-        return cls(distinct(keys), distinct(leads[conjunctions.anchor_region < 0]))
+    def of(cls, conjunctions: Conjunctions, plan: SpatialPlan) -> SpatialAnchors:
+        anchors = anchor_terms(conjunctions)
+        area, row = touched_areas(conjunctions, plan)
+        keys = plan.former_ids[area].astype(np.uint64) << _TERM_BITS | anchors[row]
+        return cls(sorted_unique(keys), sorted_unique(anchors[conjunctions.anchor_region < 0]))
 
 
-@lru_cache(maxsize=4)  # files of an index never change
-def space_plan(path: Path) -> SpacePlan:
-    """The space plan an index was made with."""
-    return load_space_plan(path)
-
-
-def touched(conjunctions: Conjunctions, plan: SpacePlan) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(area, conjunction) for all areas that the regions of conjunctions touch."""
+def touched_areas(conjunctions: Conjunctions, plan: SpatialPlan) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return (area, conjunction) for all areas that the regions of conjunctions touch."""
     rows = np.flatnonzero(conjunctions.anchor_region >= 0)
-    boxes, which = boxes_of(conjunctions.regions, conjunctions.anchor_region[rows])
+    boxes, which = bounding_boxes(conjunctions.regions, conjunctions.anchor_region[rows])
     return plan.areas_of(boxes, rows[which])
 
 
-def share_by_area(
+def shard_by_region(
     conjunctions: Conjunctions,
-    plan: SpacePlan,
+    plan: SpatialPlan,
     text_of: Callable[[NDArray[np.uint32]], Sequence[bytes]],
     was_shared: NDArray[np.uint8] | None = None,
-) -> Iterator[Share]:
-    """The share of every worker that gets anything. Conjunctions of one owner must stand together.
+) -> Iterator[ShardInput]:
+    """Yield the input of every shard that gets conjunctions. Those of one subscription must be adjacent.
 
-    `was_shared` is given where owners may have conjunctions with other workers that are not told here: whether several
-    workers could find each owner before. Those stay, and whoever is in company now joins them.
+    `was_shared` is given if subscriptions may have further conjunctions on matchers that are not part of this call:
+    1 for each subscription that several matchers could find before. These stay shared.
     """
-    placed = _placed(conjunctions, plan, text_of)
-    is_shared = _found_twice(conjunctions, placed, was_shared)
-    for number in np.unique(placed.worker).tolist():
-        part = conjunctions.select(distinct(placed.row[placed.worker == number])).compacted()
-        owners, local = np.unique(part.owner, return_inverse=True)
-        mine = replace(part, owner=local.astype(np.uint32))
-        needed = (None, _NONE, phrase_words(part), _NONE)
-        areas = AreaLeads.of(part, plan)
-        yield Share(number, mine, owners.astype(np.int64), *needed, is_shared[owners], areas)
+    placement = _place(conjunctions, plan, text_of)
+    is_shared = _is_shared(conjunctions, placement, was_shared)
+    for number in np.unique(placement.matcher).tolist():
+        part = conjunctions.select(sorted_unique(placement.row[placement.matcher == number])).compact()
+        subscriptions, local = np.unique(part.subscription, return_inverse=True)
+        yield ShardInput(
+            number=number,
+            conjunctions=replace(part, subscription=local.astype(np.uint32)),
+            subscriptions=subscriptions.astype(np.int64),
+            phrase_terms=phrase_terms(part),
+            is_shared=is_shared[subscriptions],
+            spatial_anchors=SpatialAnchors.of(part, plan),
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
-    """Conjunction and worker, side by side, and whether a post that leads there may go to other workers too."""
+class _Placement:
+    """Pairs of conjunction and matcher, and whether a post routed there may be routed to other matchers too."""
 
     row: NDArray[np.int64]
-    worker: NDArray[np.int64]
-    in_company: NDArray[np.bool_]
+    matcher: NDArray[np.int64]
+    may_repeat: NDArray[np.bool_]
 
 
-def _placed(
-    conjunctions: Conjunctions, plan: SpacePlan, text_of: Callable[[NDArray[np.uint32]], Sequence[bytes]]
-) -> _Placed:
-    leads = lead_terms(conjunctions)
-    used = np.unique(leads[leads > 0])
-    column = np.where(leads > 0, np.searchsorted(used, leads) + 1, 0)
-    row_of, workers = plan.workers_of(text_of(used))
-    area, row = touched(conjunctions, plan)
+def _place(
+    conjunctions: Conjunctions, plan: SpatialPlan, text_of: Callable[[NDArray[np.uint32]], Sequence[bytes]]
+) -> _Placement:
+    anchors = anchor_terms(conjunctions)
+    used = np.unique(anchors[anchors > 0])
+    column = np.where(anchors > 0, np.searchsorted(used, anchors) + 1, 0)
+    row_of, matchers = plan.matchers_of(text_of(used))
+    area, row = touched_areas(conjunctions, plan)
     free = np.flatnonzero(conjunctions.anchor_region < 0)
-    everywhere = workers[:, column[free]].ravel().astype(np.int64)
-    is_shared = np.array([one.is_shared for one in plan.areas])
-    rows = np.concatenate([row, np.tile(free, len(workers))])
-    owner = np.concatenate([workers[row_of[area], column[row]].astype(np.int64), everywhere])
-    in_company = np.concatenate([is_shared[area], np.ones(len(everywhere), bool)])
-    return _Placed(rows, owner, in_company)
+    everywhere = matchers[:, column[free]].ravel().astype(np.int64)
+    is_shared = np.array([area.is_shared for area in plan.areas])
+    rows = np.concatenate([row, np.tile(free, len(matchers))])
+    matcher = np.concatenate([matchers[row_of[area], column[row]].astype(np.int64), everywhere])
+    may_repeat = np.concatenate([is_shared[area], np.ones(len(everywhere), bool)])
+    return _Placement(rows, matcher, may_repeat)
 
 
-def _found_twice(
-    conjunctions: Conjunctions, placed: _Placed, was_shared: NDArray[np.uint8] | None
+def _is_shared(
+    conjunctions: Conjunctions, placement: _Placement, was_shared: NDArray[np.uint8] | None
 ) -> NDArray[np.uint8]:
-    """1 for each owner that lies with several workers and in an area whose posts go to several."""
-    count = int(conjunctions.owner.max()) + 1 if len(conjunctions) else 0
-    owner = conjunctions.owner[placed.row].astype(np.int64)
-    exposed = np.bincount(owner[placed.in_company], minlength=count) > 0
+    """Return 1 for each subscription on several matchers and in an area whose posts go to several."""
+    count = int(conjunctions.subscription.max()) + 1 if len(conjunctions) else 0
+    subscription = conjunctions.subscription[placement.row].astype(np.int64)
+    may_repeat = np.bincount(subscription[placement.may_repeat], minlength=count) > 0
     if was_shared is not None:
-        return was_shared | exposed.astype(np.uint8)
-    pairs = distinct(owner << 16 | placed.worker)
+        return was_shared | may_repeat.astype(np.uint8)
+    pairs = sorted_unique(subscription << 16 | placement.matcher)
     several = np.bincount(pairs >> 16, minlength=count) > 1
-    return (several & exposed).astype(np.uint8)
+    return (several & may_repeat).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""Which subscriptions an index would refuse, and why, told before they are stored."""
+"""Find the subscriptions that an index would reject, before they are stored."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidings.query.table import Refused, parse_rows
+from tidings.query.table import InvalidSubscription, parse_rows
 
-_PIECE = 10_000
-_FEW = 2_000  # the parser has read them before the compiled way is even loaded
-
-
-def refused(table: pa.Table, done: Callable[[int], None] = lambda rows: None) -> list[Refused]:
-    """The rows of a table with `query` and `region` that are refused; `done` hears now and then how far it is."""
-    found: list[Refused] = []
-    for start in range(0, len(table), _PIECE):
-        piece = table.slice(start, _PIECE)
-        queries, regions = piece["query"].combine_chunks(), piece["region"].combine_chunks()
-        unsure = np.arange(len(piece)) if len(table) <= _FEW else _not_plain(queries, regions)
-        found += [Refused(start + one.row, one.reason) for one in parse_rows(queries, regions, unsure)[1]]
-        done(start + len(piece))
-    return found
+_CHUNK_ROWS = 10_000
+_PARSER_ONLY_ROWS = 2_000  # up to this many the parser is faster than loading the compiled path
 
 
-def _not_plain(queries: pa.Array, regions: pa.Array) -> NDArray[np.intp]:
-    from tidings.index.bulk_parse import read_plain
-    from tidings.index.compile import GrowingVocabulary  # here: it brings the compiler
+def find_invalid(table: pa.Table, progress: Callable[[int], None] = lambda rows: None) -> list[InvalidSubscription]:
+    """Return the invalid rows of a table with `query` and `region`; `progress` gets the number of rows done."""
+    invalid: list[InvalidSubscription] = []
+    for start in range(0, len(table), _CHUNK_ROWS):
+        chunk = table.slice(start, _CHUNK_ROWS)
+        queries, regions = chunk["query"].combine_chunks(), chunk["region"].combine_chunks()
+        rows = np.arange(len(chunk)) if len(table) <= _PARSER_ONLY_ROWS else _rows_to_parse(queries, regions)
+        _, invalid_rows = parse_rows(queries, regions, rows)
+        invalid += [InvalidSubscription(start + found.row, found.reason) for found in invalid_rows]
+        progress(start + len(chunk))
+    return invalid
 
-    return np.flatnonzero(read_plain(queries, regions, GrowingVocabulary()).sizes == 0)
+
+def _rows_to_parse(queries: pa.Array, regions: pa.Array) -> NDArray[np.intp]:
+    from tidings.index.bulk_parse import parse_simple
+    from tidings.index.compile import GrowingVocabulary  # imported late: it loads numba
+
+    return np.flatnonzero(parse_simple(queries, regions, GrowingVocabulary()).sizes == 0)

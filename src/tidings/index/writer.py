@@ -1,7 +1,8 @@
-"""A version of an index in the making: segments, tombstones and terms are written, then the manifest, all at once."""
+"""Write a new version of an index: segments, tombstones and terms first, the manifest last."""
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,34 +17,35 @@ from tidings.index import files
 from tidings.index.compile import GrowingVocabulary
 from tidings.index.id_lookup import find_ids
 from tidings.index.manifest import Manifest, SegmentRecord, save_manifest
-from tidings.index.plan_files import word_plan
-from tidings.index.reader import Index
+from tidings.index.merge_policy import count_to_merge, merge_segments
+from tidings.index.plan_files import cached_spatial_plan, load_word_plan
+from tidings.index.reader import ANCHOR_FILES, SPATIAL_ANCHOR_FILES, Index
 from tidings.index.segment import build_segment
-from tidings.index.sharding import Share, share_out
-from tidings.index.spatial_shards import AreaLeads, share_by_area, space_plan
-from tidings.plan.placement.shard_terms import Held
-from tidings.plan.space import SpacePlan, save_space_plan
-from tidings.plan.words import LearnedPlan, save_plan
-from tidings.query.anchors import Leads
+from tidings.index.sharding import ShardInput, shard_by_term
+from tidings.index.spatial_shards import SpatialAnchors, shard_by_region
+from tidings.plan.placement.shard_terms import ShardTerms
+from tidings.plan.space import SpatialPlan, write_spatial_plan
+from tidings.plan.words import LearnedPlan, write_word_plan
+from tidings.query.anchors import Anchors
 from tidings.query.conjunctions import Conjunctions
 from tidings.text.vocabulary import Vocabulary
 
 
 @dataclass
-class Draft:
-    """A version in the making."""
+class IndexWriter:
+    """An unpublished version. `manifest` describes what it will contain; `written` lists its new files."""
 
     folder: Path
     manifest: Manifest
     written: list[str] = field(default_factory=list)
 
     def add(self, conjunctions: Conjunctions, ids: pa.Array, vocabulary: GrowingVocabulary) -> None:
-        """Write one segment for every shard that gets a conjunction."""
+        """Write one segment for every shard that gets a conjunction, merged with small segments of that shard."""
         shards = list(self.manifest.shards)
-        for share in self._shares(conjunctions, vocabulary):
-            record = self.save_segment(share, ids.take(pa.array(share.subscriptions)))
-            shards[share.number] = (*shards[share.number], record)
-            self.update(shared=self.manifest.shared or bool(share.shared.any()))
+        for shard_input in self._shard_inputs(conjunctions, vocabulary):
+            number = shard_input.number
+            shards[number] = self._append(shards[number], shard_input, ids.take(pa.array(shard_input.subscriptions)))
+            self.update(shared=self.manifest.shared or bool(shard_input.is_shared.any()))
         self.update(
             shards=tuple(shards),
             phrases=self.manifest.phrases or conjunctions.has_phrases,
@@ -51,110 +53,151 @@ class Draft:
             subscriptions=self.manifest.subscriptions + len(ids),
         )
 
-    def _shares(self, conjunctions: Conjunctions, vocabulary: GrowingVocabulary) -> Iterator[Share]:
+    def _append(
+        self, records: tuple[SegmentRecord, ...], addition: ShardInput, ids: pa.Array
+    ) -> tuple[SegmentRecord, ...]:
+        """Return the segments of a shard after an addition. Segments of the previous plan are not merged."""
+        sizes = [record.subscriptions for record in records if not record.by_previous_plan]
+        kept = records[: len(records) - count_to_merge(sizes, len(ids))]
+        if len(kept) < len(records):
+            plan, index = self.manifest.plan, Index(self.folder, self.manifest)
+            views = [index.open_segment(record) for record in records[len(kept) :]]
+            addition, ids = merge_segments(views, addition, ids, plan is not None, self._spatial_plan())
+        return (*kept, self.write_segment(addition, ids))
+
+    def _shard_inputs(self, conjunctions: Conjunctions, vocabulary: GrowingVocabulary) -> Iterator[ShardInput]:
+        spatial_plan = self._spatial_plan()
+        if spatial_plan is not None:
+            return shard_by_region(conjunctions, spatial_plan, vocabulary.text_of)
+        word_plan = load_word_plan(self.folder, self.manifest.plan)
+        return shard_by_term(conjunctions, self.manifest.plan, word_plan, vocabulary.text_of, self._shard_terms)
+
+    def _spatial_plan(self) -> SpatialPlan | None:
         plan = self.manifest.plan
-        if plan is not None and plan.space:
-            return share_by_area(conjunctions, space_plan(self.folder / plan.space), vocabulary.text_of)
-        return share_out(conjunctions, plan, word_plan(self.folder, plan), vocabulary.text_of, self._held)
+        return cached_spatial_plan(self.folder / plan.spatial_file) if plan is not None and plan.spatial_file else None
 
-    def _held(self) -> Held:
-        """The words that the subscriptions of each shard ask for, up to now."""
+    def _shard_terms(self) -> ShardTerms:
+        """Return the terms that the subscriptions of each shard contain so far."""
         records = [(number, record) for number, shard in enumerate(self.manifest.shards) for record in shard]
-        words = ((number, files.load_array(self.folder / record.folder / "words.npy")) for number, record in records)
-        return Held.of(words, self.manifest.terms, len(self.manifest.shards))
+        terms = ((number, files.load_array(self.folder / record.folder / "terms.npy")) for number, record in records)
+        return ShardTerms.of(terms, self.manifest.terms, len(self.manifest.shards))
 
-    def save_plan(self, plan: LearnedPlan | SpacePlan) -> None:
-        """Write the plan beside the segments; from now on `manifest.plan` names it."""
+    def write_plan(self, plan: LearnedPlan | SpatialPlan) -> None:
+        """Write a plan next to the segments, and refer to it in `manifest.plan`."""
         assert self.manifest.plan is not None
-        name = f"plan-{self.manifest.version:08d}-{uuid.uuid4().hex[:8]}"
+        name = self._new_folder_name("plan")
         (self.folder / name).mkdir()
-        if isinstance(plan, SpacePlan):
+        if isinstance(plan, SpatialPlan):
             file = f"{name}/space.parquet"
-            save_space_plan(plan, self.folder / file)
-            self.update(plan=replace(self.manifest.plan, space=file))
+            write_spatial_plan(plan, self.folder / file)
+            self.update(plan=replace(self.manifest.plan, spatial_file=file))
         else:
             file = f"{name}/words.parquet"
-            save_plan(plan, self.folder / file)
-            self.update(plan=replace(self.manifest.plan, words=file))
+            write_word_plan(plan, self.folder / file)
+            self.update(plan=replace(self.manifest.plan, word_file=file))
         self.written.append(file)
 
-    def save_segment(self, share: Share, ids: pa.Array) -> SegmentRecord:
-        """Compile and write what one shard gets."""
-        segment, order = build_segment(share.conjunctions, ids).in_order_of_entries()
-        leads = share.leads or Leads.of(share.conjunctions.select(np.zeros(0, np.intp)))
-        areas = share.areas or AreaLeads.nothing()
-        extra: dict[str, NDArray[Any]] = {
-            "area_keys": areas.keys,
-            "area_free": areas.free,
-            "leads": leads.leads,
-            "companions": leads.companions,
-            "wordless": leads.wordless,
-            "lead_counts": leads.counts,
-            "words": share.words,
-            "phrase_words": share.phrase_words,
-            "split": share.split,
-            "shared": share.shared[order],
+    def write_segment(self, shard_input: ShardInput, ids: pa.Array) -> SegmentRecord:
+        """Compile and write a segment of one shard."""
+        segment, order = build_segment(shard_input.conjunctions, ids).renumber_by_entry()
+        anchors = shard_input.anchors or Anchors.of(shard_input.conjunctions.select(np.zeros(0, np.intp)))
+        spatial_anchors = shard_input.spatial_anchors or SpatialAnchors.empty()
+        anchor_arrays = (anchors.terms, anchors.companion_signatures, anchors.region_only_signature, anchors.counts)
+        arrays: dict[str, NDArray[Any]] = {
+            **segment.arrays(),
+            **dict(zip(ANCHOR_FILES, anchor_arrays, strict=True)),
+            **dict(zip(SPATIAL_ANCHOR_FILES, (spatial_anchors.keys, spatial_anchors.free_terms), strict=True)),
+            "terms": shard_input.terms,
+            "phrase_terms": shard_input.phrase_terms,
+            "split_terms": shard_input.split_terms,
+            "is_shared": shard_input.is_shared[order],
         }
-        name = self._save(f"segment-{share.number:04d}", {**segment.arrays(), **extra})
+        name = self._write_arrays(f"segment-{shard_input.number:04d}", arrays)
         files.save_ids(self.folder / name / "ids.arrow", segment.ids)
         self.written.append(f"{name}/ids.arrow")
         return SegmentRecord(name, subscriptions=len(segment))
 
-    def remove(self, index: Index, gone: Sequence[pa.Array]) -> None:
-        """Write tombstones for these ids; segments that hold none of them stay as they are."""
+    def remove(self, index: Index, ids: Sequence[pa.Array]) -> None:
+        """Write tombstones for these ids; segments without any of them stay as they are."""
         removed_ids: list[pa.Array] = []
         shards = tuple(
-            tuple(self._without(index, record, gone, removed_ids) for record in shard) for shard in self.manifest.shards
+            tuple(self._write_tombstones(index, record, ids, removed_ids) for record in shard)
+            for shard in self.manifest.shards
         )
         count = len(pa.chunked_array(removed_ids).unique()) if removed_ids else 0
         self.update(shards=shards, subscriptions=self.manifest.subscriptions - count)
 
-    def _without(
-        self, index: Index, record: SegmentRecord, gone: Sequence[pa.Array], removed_ids: list[pa.Array]
+    def _write_tombstones(
+        self, index: Index, record: SegmentRecord, ids: Sequence[pa.Array], removed_ids: list[pa.Array]
     ) -> SegmentRecord:
-        live = index.live(record)
-        segment = live.segment
-        found = [find_ids(ids, segment.ids, segment.id_hash, segment.id_place) for ids in gone]
-        places = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
-        fresh = places[live.removed[places] == 0] if len(live.removed) else places
-        if not len(fresh):
+        """Return the record with the tombstones added, and append the ids that are new among them."""
+        view = index.open_segment(record)
+        segment = view.segment
+        found = [find_ids(sought, segment.ids, segment.id_hash, segment.id_row) for sought in ids]
+        rows = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+        new_rows = rows[view.removed[rows] == 0] if len(view.removed) else rows
+        if not len(new_rows):
             return record
-        removed_ids.append(segment.ids.take(pa.array(fresh)))
-        whole = np.union1d(np.flatnonzero(live.removed), fresh).astype(np.uint32)
-        places_file = self._save("removed", {"places": whole}) + "/places.npy"
-        return replace(record, removed=places_file, gone=len(whole))
+        removed_ids.append(segment.ids.take(pa.array(new_rows)))
+        all_rows = np.union1d(np.flatnonzero(view.removed), new_rows).astype(np.uint32)
+        file = self._write_arrays("removed", {"rows": all_rows}) + "/rows.npy"
+        return replace(record, removed=file, removed_count=len(all_rows))
 
-    def publish(self, vocabulary: GrowingVocabulary | None = None) -> Index:
-        """Write the terms that are new and the manifest: from then on the version is there."""
-        if vocabulary is not None and len(vocabulary.added):
-            name = self.save_layer(vocabulary.added.terms(), self.manifest.terms + 1)
-            terms = self.manifest.terms + len(vocabulary.added)
-            self.update(layers=(*self.manifest.layers, name), terms=terms)
+    def publish(self, vocabulary: GrowingVocabulary) -> Index:
+        """Write new terms and the manifest. The version is visible only from then on."""
+        if len(vocabulary.added):
+            self._add_layer(vocabulary.added.terms())
+        self._drop_unused()
         self.update(files=self._files())
         save_manifest(self.folder, self.manifest)
         return Index(self.folder, self.manifest)
 
-    def save_layer(self, terms: Sequence[bytes], first: int) -> str:
-        """Write terms numbered from `first` on."""
-        layer = Vocabulary.build(terms, first)
-        parts: dict[str, NDArray[Any]] = {"text": layer.text, "starts": layer.starts, "table": layer.table}
-        return self._save("vocabulary", {**parts, "first": np.array([first])})
+    def _add_layer(self, terms: Sequence[bytes]) -> None:
+        """Write new terms as a layer of the vocabulary, merged with small layers."""
+        index = Index(self.folder, self.manifest)
+        layers = [index.open_layer(name) for name in self.manifest.layers]
+        kept = len(layers) - count_to_merge([len(layer) for layer in layers], len(terms))
+        first = layers[kept].first if kept < len(layers) else self.manifest.terms + 1
+        layer = Vocabulary.build([*(term for old in layers[kept:] for term in old.terms()), *terms], first)
+        arrays: dict[str, NDArray[Any]] = {"text": layer.text, "starts": layer.starts, "table": layer.table}
+        name = self._write_arrays("vocabulary", {**arrays, "first": np.array([first])})
+        self.update(layers=(*self.manifest.layers[:kept], name), terms=self.manifest.terms + len(terms))
+
+    def _used_folders(self) -> set[str]:
+        segments = [record for shard in self.manifest.shards for record in shard]
+        plan = self.manifest.plan
+        plan_files = (plan.word_file, plan.spatial_file, plan.previous_file) if plan else ()
+        names = [
+            *(r.folder for r in segments),
+            *self.manifest.layers,
+            *(r.removed or "" for r in segments),
+            *plan_files,
+        ]
+        return {name.split("/")[0] for name in names}
+
+    def _drop_unused(self) -> None:
+        """Delete new files that the version does not use: tombstones of segments that were merged."""
+        used = self._used_folders()
+        unused = dict.fromkeys(name.split("/")[0] for name in self.written if name.split("/")[0] not in used)
+        for folder in unused:
+            shutil.rmtree(self.folder / folder, ignore_errors=True)
+        self.written = [name for name in self.written if name.split("/")[0] in used]
 
     def _files(self) -> dict[str, files.FileRecord]:
-        """All files this version consists of: those it took over and those written for it."""
-        segments = [record for shard in self.manifest.shards for record in shard]
-        folders = {record.folder for record in segments} | set(self.manifest.layers)
-        folders |= {record.removed.split("/")[0] for record in segments if record.removed}
-        plan = self.manifest.plan
-        folders |= {file.split("/")[0] for file in (plan.words, plan.space, plan.before)} if plan else set()
-        kept = {name: r for name, r in self.manifest.files.items() if name.split("/")[0] in folders}
+        """Return all files of this version: those of earlier versions and new ones."""
+        used = self._used_folders()
+        kept = {name: record for name, record in self.manifest.files.items() if name.split("/")[0] in used}
         return kept | {name: files.FileRecord.of(self.folder / name) for name in self.written}
 
-    def _save(self, kind: str, arrays: Mapping[str, NDArray[Any]]) -> str:
-        name = f"{kind}-{self.manifest.version:08d}-{uuid.uuid4().hex[:8]}"
+    def _write_arrays(self, kind: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+        name = self._new_folder_name(kind)
         files.save_arrays(self.folder / name, arrays)
         self.written += [f"{name}/{array}.npy" for array in arrays]
         return name
 
+    def _new_folder_name(self, kind: str) -> str:
+        return f"{kind}-{self.manifest.version:08d}-{uuid.uuid4().hex[:8]}"
+
     def update(self, **changes: object) -> None:
+        """Change fields of the manifest."""
         self.manifest = replace(self.manifest, **changes)  # type: ignore[arg-type]
