@@ -1,8 +1,7 @@
-"""The benchmark itself, tiny: contenders agree, both loops find the same, records come back, figures are drawn."""
+"""Benchmarks in tiny sizes: contenders agree, both loops find the same pairs, pages and figures are generated."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,29 +9,29 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidings.balance.word_registry import PARTITIONERS
+from tidings.balance.word_registry import WORD_PARTITIONERS
 from tidings.demo.generate import generate_posts
 from tidings.index.builder import create_index
 from tidings.matching import postings_kernel
-from tidings.text.reference_analyzer import clean
-from tidings_lab import bench, bench_kernels, bench_plans, bench_scale, datasets, figures, native, results
-from tidings_lab.bench_pipeline import agree, measure_spine
-from tidings_lab.datasets import Posts, Subscriptions
+from tidings.text.reference_analyzer import analyze
+from tidings_lab import bench, bench_kernels, bench_plans, bench_scale, cli, datasets, figures, native, results
+from tidings_lab.bench_pipeline import check_agreement, measure_spine
+from tidings_lab.datasets import Posts, SubscriptionSet
 from tidings_lab.errors import ContendersDisagree
 from tidings_lab.inputs import Scale
-from tidings_lab.joins import Tally
-from tidings_lab.sample_queries import MOST, NumberedPosts, by_frequency, draw_rows
-from tidings_lab.thresholds import Bar, bars
+from tidings_lab.joins import MatchTally
+from tidings_lab.sample_queries import MAX_TERMS, NumberedPosts, draw_rows, number_by_frequency
+from tidings_lab.thresholds import Threshold, check_thresholds
 
 SEED = 11
-TINY_PLANS = bench_plans.Sizes(
+TINY_PLANS = bench_plans.PlanSizes(
     learned=1_000, compared=800, timed_matchers=(4, 64), compared_matchers=(4,), routed=1_000, subscribed=(50, 150, 300)
 )
-TINY = bench_kernels.Sizes(posts=2_000, from_numbers=(2_000,), from_strings=500, bytes_at=(2_000,))
+TINY = bench_kernels.KernelSizes(posts=2_000, from_numbers=(2_000,), from_strings=500, bytes_at=(2_000,))
 
 
-def _quiet(line: str) -> None:
-    """Says nothing."""
+def _ignore(line: str) -> None:
+    pass
 
 
 @pytest.fixture(scope="module")
@@ -46,17 +45,15 @@ def numbered(posts: Posts) -> NumberedPosts:
 
 
 @pytest.fixture(scope="module")
-def subscriptions(posts: Posts) -> Subscriptions:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(datasets, "data_folder", lambda: None)
-        drawn = datasets.benchmark_subscriptions(300, SEED, posts)
+def subscriptions(posts: Posts) -> SubscriptionSet:
+    drawn = datasets.benchmark_subscriptions(300, SEED, posts)
     queries = [*drawn.table.column("query").to_pylist()[:-3], '"heavy rain"', "storm OR flood", "police -court"]
-    return Subscriptions(pa.table({"id": np.arange(1, 301), "query": queries}), 0, SEED)
+    return SubscriptionSet(pa.table({"id": np.arange(1, 301), "query": queries}), 0, SEED)
 
 
-def test_drawn_words_are_distinct_and_of_one_row() -> None:
+def test_drawn_terms_are_distinct_and_of_one_row() -> None:
     starts = np.array([0, 2, 7, 11], np.int64)  # the first row is too short to be drawn from
-    counts = np.tile(np.arange(2, MOST + 1), 300)
+    counts = np.tile(np.arange(2, MAX_TERMS + 1), 300)
     places, bounds = draw_rows(starts, counts, np.random.default_rng(SEED))
     rows = [places[a:b] for a, b in zip(bounds[:-1].astype(int), bounds[1:].astype(int), strict=True)]
     assert [len(row) for row in rows] == counts.tolist()
@@ -65,65 +62,71 @@ def test_drawn_words_are_distinct_and_of_one_row() -> None:
     assert set(places.tolist()) == set(range(2, 11))
 
 
-def test_a_drawn_query_finds_the_post_it_was_drawn_from(posts: Posts, subscriptions: Subscriptions) -> None:
-    said = [clean(text).terms for text in posts.table.column("text").to_pylist()]
+def test_drawn_query_matches_the_post_it_was_drawn_from(posts: Posts, subscriptions: SubscriptionSet) -> None:
+    terms_of_posts = [analyze(text).terms for text in posts.table.column("text").to_pylist()]
     for query in subscriptions.table.column("query").to_pylist()[:20]:
-        assert 2 <= len(query.split()) <= MOST
-        assert any(clean(query).terms <= terms for terms in said)
+        assert 2 <= len(query.split()) <= MAX_TERMS
+        assert any(analyze(query).terms <= terms for terms in terms_of_posts)
 
 
-def test_numbered_posts_hold_the_words_that_cleaning_finds(posts: Posts, numbered: NumberedPosts) -> None:
+def test_numbered_posts_have_the_terms_of_the_reference_analyzer(posts: Posts, numbered: NumberedPosts) -> None:
     for row, text in enumerate(posts.table.column("text").to_pylist()[:200]):
         words = {
             numbered.terms[n - 1].decode() for n in numbered.words[numbered.starts[row] : numbered.starts[row + 1]]
         }
-        assert words == {term for term in clean(text).terms if not term.startswith("#")}
+        assert words == {term for term in analyze(text).terms if not term.startswith("#")}
 
 
-def test_renumbered_posts_keep_only_subscribed_words(numbered: NumberedPosts) -> None:
+def test_renumbered_posts_keep_only_subscribed_terms(numbered: NumberedPosts) -> None:
     conjunctions = numbered.draw(50, SEED)
-    numbers, words = by_frequency(conjunctions, len(numbered.terms))
-    received = numbered.received(numbers)
+    numbers, words = number_by_frequency(conjunctions, len(numbered.terms))
+    received = numbered.to_batch(numbers)
     assert len(received) == len(numbered)
     assert set(received.terms.tolist()) == set(range(1, words + 1))
 
 
-def test_without_the_real_data_posts_are_generated_and_the_record_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TIDINGS_DATA", "/nowhere")
-    made = datasets.load_posts(500, SEED)
-    assert len(made) == 500
-    assert "generated" in made.source
-    assert "not there" in made.note
+@pytest.mark.parametrize("folder", ["/nowhere", "none"])
+def test_posts_are_generated_and_noted_if_the_real_data_is_missing(
+    monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    monkeypatch.setenv("TIDINGS_DATA", folder)
+    posts = datasets.load_posts(500, SEED)
+    assert len(posts) == 500
+    assert "generated" in posts.source
+    assert "missing" in posts.note
 
 
-@pytest.mark.skipif(native.compiler() is None, reason="there is no C compiler")
-def test_the_loop_in_c_finds_what_numba_finds(tmp_path: Path, posts: Posts, subscriptions: Subscriptions) -> None:
+@pytest.mark.skipif(native.find_compiler() is None, reason="no C compiler found")
+def test_loop_in_c_finds_the_same_pairs_as_numba(tmp_path: Path, posts: Posts, subscriptions: SubscriptionSet) -> None:
     index, _ = create_index(tmp_path / "index", subscriptions.table)
-    segment, terms = index.shard(0)[0].segment, index.manifest.terms
-    batch = index.receiver().receive(posts.texts)
+    segment, terms = index.open_shard(0)[0].segment, index.manifest.terms
+    batch = index.analyzer().analyze(posts.texts)
     loops = [
-        bench_kernels.FindLoop(find, segment, terms) for find in (postings_kernel.find, native.compile_find(tmp_path))
+        bench_kernels.FindLoop(find, segment, terms)
+        for find in (postings_kernel.find_candidates, native.compile_find(tmp_path))
     ]
     for loop in loops:
-        loop.pairs = np.empty((64, 2), np.uint32)  # so that both have to grow on the way
+        loop.pairs = np.empty((64, 2), np.uint32)  # small, so that both must grow them
     in_numba, in_c = (loop.batch(batch) for loop in loops)
     assert len(in_numba) > 64
     assert np.array_equal(in_numba, in_c)
 
 
-def test_contenders_agree_and_are_measured(tmp_path: Path, posts: Posts, subscriptions: Subscriptions) -> None:
-    spine = measure_spine(tmp_path / "inputs", posts, subscriptions, 1, 500, _quiet)
-    names = [one["name"] for one in spine["contenders"]]
+@pytest.mark.long
+def test_contenders_agree_and_are_measured(tmp_path: Path, posts: Posts, subscriptions: SubscriptionSet) -> None:
+    spine = measure_spine(tmp_path / "inputs", posts, subscriptions, 1, 500, _ignore)
+    names = [contender["name"] for contender in spine["contenders"]]
     assert names[:4] == ["floor", "tidings-replicated", "tidings-partitioned", "spark-sql"]
     assert {*names, *spine["skipped"]} == set(bench.CONTENDERS)
     assert spine["agreed"]["matches"] > 0
     assert spine["agreed"]["contenders"] == names[1:]
     assert spine["queries_beyond_words"] == 3
-    assert all(len(one["seconds"]) == 1 and one["posts_per_second"] > 0 for one in spine["contenders"])
-    assert {bar.name.split(",")[0] for bar in bars({"spine": spine})} == {"Tidings partitioned", "Tidings replicated"}
+    assert all(len(row["seconds"]) == 1 and row["posts_per_second"] > 0 for row in spine["contenders"])
+    thresholds = {threshold.name.split(" / ")[0] for threshold in check_thresholds("spine", spine)}
+    assert thresholds == {"Tidings partitioned", "Tidings replicated"}
 
 
-def test_contenders_that_disagree_fail_the_benchmark() -> None:
+def test_disagreeing_contenders_fail_the_benchmark() -> None:
     class Fixed:
         label = starts_from = note = ""
 
@@ -133,38 +136,34 @@ def test_contenders_that_disagree_fail_the_benchmark() -> None:
         def consume(self, scale: Scale) -> None:
             raise NotImplementedError
 
-        def tally(self, scale: Scale) -> Tally | None:
-            return Tally(self.matches, 0) if self.matches else None
+        def count_matches(self, scale: Scale) -> MatchTally | None:
+            return MatchTally(self.matches, 0) if self.matches else None
 
     sample = Scale("sample", 10, "", "")
-    assert agree([Fixed("floor", 0), Fixed("a", 3), Fixed("b", 3)], sample, _quiet)["matches"] == 3
+    assert check_agreement([Fixed("floor", 0), Fixed("a", 3), Fixed("b", 3)], sample, _ignore)["matches"] == 3
     with pytest.raises(ContendersDisagree, match="b: 4"):
-        agree([Fixed("a", 3), Fixed("b", 4)], sample, _quiet)
+        check_agreement([Fixed("a", 3), Fixed("b", 4)], sample, _ignore)
 
 
 @pytest.fixture(scope="module")
-def run(posts: Posts, subscriptions: Subscriptions, numbered: NumberedPosts) -> dict[str, Any]:
-    """A record with everything but Spark measured."""
-    made = results.new_record("pytest", SEED, quick=False)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(datasets, "data_folder", lambda: None)
-        made["parts"]["kernels"] = bench_kernels.measure_kernels(posts, subscriptions, 2, TINY, _quiet)
-    made["parts"]["plans"] = bench_plans.measure_plans(posts, subscriptions, 2, TINY_PLANS, _quiet)
-    made["parts"]["growth"] = bench_scale.measure_growth(numbered, SEED, (200, 2_000), _quiet)
-    made["parts"]["spine"] = _made_up_spine()
-    made["bars"] = [bar.described() for bar in bars(made["parts"])]
-    made["data"] = posts.described()
-    return made
+def measured(posts: Posts, subscriptions: SubscriptionSet, numbered: NumberedPosts) -> dict[str, Any]:
+    """Measurements of all benchmarks without Spark, and invented ones of the pipeline."""
+    return {
+        "kernels": bench_kernels.measure_kernels(posts, subscriptions, 2, TINY, _ignore),
+        "plans": bench_plans.measure_plans(posts, subscriptions, 2, TINY_PLANS, _ignore),
+        "growth": bench_scale.measure_growth(numbered, SEED, (200, 2_000), _ignore),
+        "spine": _invented_spine(),
+    }
 
 
-def _made_up_spine() -> dict[str, Any]:
+def _invented_spine() -> dict[str, Any]:
     rates = {"floor": 500_000.0, "tidings-replicated": 290_000.0, "spark-sql": 20_000.0}
     return {
         "cores": 2,
         "posts": 1_000,
         "subscriptions": {"subscriptions": 300, "real_queries": 0},
         "agreed": {"posts": 100, "matches": 7},
-        "skipped": {"trie": "tidings.matching.trie is not there"},
+        "skipped": {"trie": "tidings.matching.trie is missing"},
         "contenders": [
             {
                 "name": name,
@@ -183,76 +182,72 @@ def _made_up_spine() -> dict[str, Any]:
     }
 
 
-def test_kernels_and_growth_tell_every_repetition(run: dict[str, Any]) -> None:
-    measured = run["parts"]["kernels"]
-    assert len(measured["matching"]["seconds"]) == len(measured["matching"]["cpu_seconds"]) == 2
-    assert measured["matching"]["matches"] > 0
-    grown = run["parts"]["growth"]
-    assert [one["subscriptions"] for one in grown] == [200, 2_000]
-    assert all(0 < one["peak_before_build_bytes"] <= one["peak_bytes"] for one in grown)
-    assert all(one["matches_per_post"] > 0 and one["bytes_per_subscription"] > 0 for one in grown)
+@pytest.mark.long
+def test_kernels_and_growth_store_every_repetition(measured: dict[str, Any]) -> None:
+    kernels = measured["kernels"]
+    assert len(kernels["matching"]["seconds"]) == len(kernels["matching"]["cpu_seconds"]) == 2
+    assert kernels["matching"]["matches"] > 0
+    growth = measured["growth"]
+    assert [row["subscriptions"] for row in growth] == [200, 2_000]
+    assert all(0 < row["peak_before_build_bytes"] <= row["peak_bytes"] for row in growth)
+    assert all(row["matches_per_post"] > 0 and row["bytes_per_subscription"] > 0 for row in growth)
 
 
-def test_plans_are_compared_by_every_partitioner_with_hot_words_whole_and_split(run: dict[str, Any]) -> None:
-    measured = run["parts"]["plans"]
-    told = [(one["algorithm"], one["split"]) for one in measured["compared"]]
-    assert told == [(name, split) for split in (False, True) for name in PARTITIONERS]
-    assert all(one["throughput"] >= 1 and 0 < one["spread"] <= 4 for one in measured["compared"])
-    assert [one["matchers"] for one in measured["learning"]] == [4, 64, 4, 64]
-    assert all(one["best_ns"] > 0 for one in measured["routing"])
-    words = [point["words"] for point in measured["cost"]["points"]]
+@pytest.mark.long
+def test_plans_of_every_partitioner_are_compared_with_hot_terms_whole_and_split(measured: dict[str, Any]) -> None:
+    plans = measured["plans"]
+    compared = [(row["algorithm"], row["split"]) for row in plans["compared"]]
+    assert compared == [(name, split) for split in (False, True) for name in WORD_PARTITIONERS]
+    assert all(row["throughput"] >= 1 and 0 < row["spread"] <= 4 for row in plans["compared"])
+    assert [row["matchers"] for row in plans["learning"]] == [4, 64, 4, 64]
+    assert all(row["best_ns"] > 0 for row in plans["routing"])
+    words = [point["words"] for point in plans["cost"]["points"]]
     assert len(words) == 3
     assert words == sorted(words)
-    bars_told = [bar["name"] for bar in run["bars"] if bar["name"].startswith("plans")]
-    assert any("salb+ for 4" in name for name in bars_told)
+    assert any("`salb+` / best other plan, 4" in item.name for item in check_thresholds("plans", plans))
 
 
-def test_a_record_says_what_it_was_run_with_but_not_where(run: dict[str, Any]) -> None:
-    assert {"python", "pyspark", "pyarrow", "numpy", "numba", "java", "polars", "duckdb"} <= set(run["versions"])
-    assert {"cpu", "cores", "memory_bytes"} <= set(run["host"])
-    assert len(run["commit"]) in (len("unknown"), 40)
-    assert not {"node", "name", "hostname"} & set(run["host"])
+@pytest.mark.long
+def test_figures_and_page_are_generated_from_measured_results(tmp_path: Path, measured: dict[str, Any]) -> None:
+    for name, values in measured.items():
+        _save(tmp_path / "results", name, values)
+    drawn = figures.draw_all(tmp_path / "results", tmp_path / "docs")
+    assert all(path.stat().st_size > 500 for path in drawn)
+    assert {path.name for path in drawn} == {"bench-spine.png", "bench-growth.png", "bench-cost.png", "benchmarks.md"}
+    assert "## Word plans" in drawn[-1].read_text("utf-8")
 
 
-def test_records_come_back_the_newest_full_one_first(tmp_path: Path, run: dict[str, Any]) -> None:
-    later_but_quick = {**run, "started": "2999-01-01T00:00:00+00:00", "quick": True}
-    newer = {**run, "started": "2998-01-01T00:00:00+00:00", "parts": {"growth": run["parts"]["growth"]}}
-    for one in (later_but_quick, newer, run):
-        results.save(one, tmp_path)
-    (tmp_path / "foreign.json").write_text("[1]")
-    assert len(results.load_all(tmp_path)) == 3
-    found = [results.newest(tmp_path, part) for part in ("growth", "spine", "nothing")]
-    assert [one[1]["started"] if one else None for one in found] == [newer["started"], run["started"], None]
-
-
-def test_figures_and_the_page_are_rebuilt_from_the_raw_results(tmp_path: Path, run: dict[str, Any]) -> None:
-    pytest.importorskip("matplotlib")
-    path = results.save(run, tmp_path / "results")
-    docs = tmp_path / "docs"
-    for drawn in figures.draw_all(tmp_path / "results", docs):
-        assert drawn.stat().st_size > 500
-    assert {image.name for image in (docs / "images").iterdir()} == {
-        "bench-spine.png",
-        "bench-growth.png",
-        "bench-cost.png",
-    }
-    page = (docs / "benchmarks.md").read_text("utf-8")
-    assert "generated" in page.splitlines()[0].lower()
-    assert path.name in page
-    assert run["commit"][:10] in page
+def test_page_names_result_file_commit_and_numbers(tmp_path: Path) -> None:
+    result = _save(tmp_path / "results", "spine", _invented_spine())
+    page = figures.draw_all(tmp_path / "results", tmp_path / "docs")[-1].read_text("utf-8")
+    assert "Generated" in page.splitlines()[0]
+    assert "benchmark-spine-full-" in page
+    assert result["commit"][:10] in page
     assert "290,000" in page
-    assert "## Word plans" in page
+    assert "| Tidings replicated / floor | 0.58 | ≥ 0.45 | met |" in page
+    assert all(len(line) <= 100 for line in page.splitlines() if not line.startswith(("|", "<!--")))
 
 
-def test_a_bar_is_passed_from_its_side() -> None:
-    assert Bar("speed", 0.5, 0.45).passed
-    assert not Bar("speed", 0.4, 0.45).passed
-    assert Bar("bytes", 60, 64, at_least=False).passed
-    assert "FAIL" in str(Bar("bytes", 65, 64, at_least=False))
-    assert json.dumps(Bar("bytes", 65, 64, at_least=False).described())
+def _save(folder: Path, name: str, measured: Any) -> results.Result:
+    result = results.new_result("benchmark", name, "full", "pytest", SEED, {})
+    result |= {"measured": measured, "data": {"posts": 3_000, "source": "generated", "note": ""}}
+    results.save_result(result, folder)
+    return result
 
 
-def test_the_command_names_what_it_can_run(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        bench.main(["--only", "everything"])
+def test_threshold_is_met_from_its_side() -> None:
+    assert Threshold("speed", 0.5, 0.45).is_met
+    assert not Threshold("speed", 0.4, 0.45).is_met
+    assert Threshold("bytes", 60, 64, at_least=False).is_met
+    assert "FAIL" in str(Threshold("bytes", 65, 64, at_least=False))
+
+
+def test_unknown_benchmark_is_rejected_with_the_known_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["bench", "--only", "everything"]) == 2
     assert "tidings-replicated" in capsys.readouterr().err
+
+
+def test_contenders_select_the_pipeline_benchmark() -> None:
+    assert bench.BenchOptions(only=("floor", "stream")).benchmarks == ["spine", "stream"]
+    assert bench.BenchOptions(only=("floor",)).contenders == ["floor"]
+    assert bench.BenchOptions().benchmarks == list(bench.DEFAULT_BENCHMARKS)

@@ -1,4 +1,4 @@
-"""The soak, tiny: what it sees, how it judges, what it draws; and one that really runs."""
+"""The soak test: load, samples, problems, page; and a run of some seconds."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tidings_lab import bench, figures, results
 from tidings_lab.churn import Churn
 from tidings_lab.datasets import Posts
 from tidings_lab.feeder import MARKER, Feeder
-from tidings_lab.soak import Load, measure_soak
-from tidings_lab.soak_report import Seen, columns, problems, trends
-from tidings_lab.soak_samples import processes
-from tidings_lab.thresholds import bars
+from tidings_lab.soak import SoakLoad, measure_soak
+from tidings_lab.soak_report import SoakOutcome, compute_trends, find_problems, to_columns
+from tidings_lab.soak_samples import measure_processes
+from tidings_lab.thresholds import check_thresholds
 
 SEED = 11
-WELL = Seen(False, 0, 1_000, 1_000, 10, 10, 333, 0, 0, "", ("stopped: 1,000 posts",))
+SUCCESS = SoakOutcome(False, 0, 1_000, 1_000, 10, 10, 333, 0, 0, "", ("stopped: 1,000 posts",))
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +32,12 @@ def posts() -> Posts:
 
 
 def _sample(minute: int) -> dict[str, Any]:
-    """A stream whose driver grows by 60 MB an hour, and nothing else."""
+    """A stream whose driver grows by 60 MB per hour."""
     return {
         "at_s": minute * 60.0,
         "driver_mb": 300.0 + minute,
-        **dict.fromkeys(("jvm_mb", "workers_mb", "batch_ms", "batch_ms_most"), 700.0),
-        **dict.fromkeys(("latency_ms", "latency_ms_most"), 900.0 if minute else None),
+        **dict.fromkeys(("jvm_mb", "workers_mb", "batch_ms", "batch_ms_max"), 700.0),
+        **dict.fromkeys(("latency_ms", "latency_ms_max"), 900.0 if minute else None),
         "segments": 4 + minute % 2,
         "cpu_s": 42.0 * minute,
         "disk_mb": {"store": 80.0, "index": 12.0, "temporary": 0.0},
@@ -48,75 +48,73 @@ SAMPLES = [_sample(minute) for minute in range(21)]
 
 
 def _soak() -> dict[str, Any]:
-    told = {"minutes": 20, "subscriptions": 5_000, "posts_per_second": 100, "changed_a_minute": 50}
+    load = {"minutes": 20, "subscriptions": 5_000, "posts_per_second": 100, "changed_per_minute": 50}
     counts = {"matches": 4_711, "batches": 99, "problems": []}
-    return {**told, **counts, "trends": trends(SAMPLES), "samples": columns(SAMPLES)}
+    return {**load, **counts, "trends": compute_trends(SAMPLES), "samples": to_columns(SAMPLES)}
 
 
-def test_a_feeder_numbers_posts_anew_and_marks_as_many_as_told(tmp_path: Path, posts: Posts) -> None:
-    feeder = Feeder(tmp_path, posts, rate=2_000, every_s=1.0, marked=2)
-    for _ in range(3):  # more than there are: some come again
-        feeder.put()
+def test_feeder_gives_new_ids_and_marks_the_given_number_of_posts(tmp_path: Path, posts: Posts) -> None:
+    feeder = Feeder(tmp_path, posts, rate=2_000, interval_s=1.0, marked=2)
+    for _ in range(3):  # more posts than there are: some repeat
+        feeder.write_file()
     tables = [pq.read_table(path) for path in sorted(tmp_path.glob("*.parquet"))]
     assert [row for table in tables for row in table["id"].to_pylist()] == list(range(6_000))
     assert [sum(MARKER in text for text in table["text"].to_pylist()) for table in tables] == [2, 2, 2]
-    assert (feeder.files, feeder.put_posts, feeder.put_marked) == (3, 6_000, 6)
+    assert (feeder.files, feeder.posts_written, feeder.marked_written) == (3, 6_000, 6)
 
 
 def test_churn_replaces_subscriptions_and_keeps_their_number(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        first = store.subscribe_many([(f"old{n}",) for n in range(20)])
+        first = store.subscriptions.add_many([(f"old{n}",) for n in range(20)])
         churn = Churn(store, first, ["new"], 60, np.random.default_rng(SEED))
-        churn.change(12)
-        live = list(store.subscriptions())
+        churn.replace(12)
+        live = list(store.subscriptions.all())
         assert len(live) == 20
-        assert churn.changed == sum(one.query == "new" for one in live) == 12
+        assert churn.changed == sum(subscription.query == "new" for subscription in live) == 12
 
 
-def test_the_memory_of_a_process_is_seen_and_that_of_one_gone_is_none() -> None:
-    assert processes(os.getpid())["driver_mb"] > 10
-    assert processes(1 << 22)["driver_mb"] == 0
+def test_memory_of_a_process_is_measured_and_zero_after_its_end() -> None:
+    assert measure_processes(os.getpid())["driver_mb"] > 10
+    assert measure_processes(1 << 22)["driver_mb"] == 0
 
 
-def test_growth_is_told_an_hour_and_from_the_second_half() -> None:
-    found = trends(SAMPLES)
+def test_growth_is_per_hour_and_of_the_second_half() -> None:
+    found = compute_trends(SAMPLES)
     assert found["driver_mb"]["per_hour"] == pytest.approx(60)
     assert found["driver_mb"]["mean"] == pytest.approx(315)
-    assert found["disk_mb"] == {"mean": 92.0, "most": 92.0, "per_hour": pytest.approx(0, abs=1e-6)}
-    assert found["segments"]["most"] == 5
+    assert found["disk_mb"] == {"mean": 92.0, "max": 92.0, "per_hour": pytest.approx(0, abs=1e-6)}
+    assert found["segments"]["max"] == 5
 
 
-def test_a_driver_that_grows_on_misses_its_bar() -> None:
-    missed = [bar.name for bar in bars({"soak": _soak()}) if not bar.passed]
+def test_growing_driver_misses_its_threshold() -> None:
+    missed = [item.name for item in check_thresholds("soak", _soak()) if not item.is_met]
     assert len(missed) == 1
     assert "driver" in missed[0]
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("change", "message"),
     [
         ({"exit_code": 1}, "exit code 1"),
-        ({"ended_early": True}, "before its time"),
-        ({"posts_taken": 999}, "999 were taken"),
+        ({"ended_early": True}, "ended early"),
+        ({"posts_read": 999}, "999 were read"),
         ({"marked_found": 11}, "11 matches"),
         ({"matches": 0}, "no match"),
         ({"unfinished": 2}, "2 batches"),
         ({"rejected": 3}, "3 rows"),
-        ({"load": "disk full"}, "disk full"),
-        ({"said": ("tidying up failed",)}, "tidying up failed"),
+        ({"load_error": "disk full"}, "disk full"),
+        ({"output_lines": ("merge failed",)}, "merge failed"),
     ],
 )
-def test_whatever_goes_wrong_is_told(wrong: dict[str, Any], said: str) -> None:
-    assert not list(problems(WELL))
-    assert said in " ".join(problems(replace(WELL, **wrong)))
+def test_problem_is_reported(change: dict[str, Any], message: str) -> None:
+    assert not list(find_problems(SUCCESS))
+    assert message in " ".join(find_problems(replace(SUCCESS, **change)))
 
 
-def test_the_soak_is_drawn_and_published(tmp_path: Path) -> None:
+def test_soak_is_drawn_and_on_the_page(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    run = results.new_record("pytest", SEED, quick=False)
-    run["parts"]["soak"] = _soak()
-    run["bars"] = [bar.described() for bar in bars(run["parts"])]
-    results.save(run, tmp_path / "results")
+    result = results.new_result("benchmark", "soak", "full", "pytest", SEED, {})
+    results.save_result({**result, "measured": _soak()}, tmp_path / "results")
     drawn = figures.draw_all(tmp_path / "results", tmp_path / "docs")
     assert [path.name for path in drawn] == ["bench-soak.png", "benchmarks.md"]
     page = drawn[1].read_text("utf-8")
@@ -125,14 +123,14 @@ def test_the_soak_is_drawn_and_published(tmp_path: Path) -> None:
     assert "no batch failed" in page
 
 
-def test_an_hour_is_run_only_when_asked_for() -> None:
-    assert "soak" in bench.PARTS
-    assert "soak" not in bench.UNASKED
+def test_soak_is_not_a_default_benchmark() -> None:
+    assert "soak" in bench.BENCHMARKS
+    assert "soak" not in bench.DEFAULT_BENCHMARKS
 
 
 @pytest.mark.long
-def test_a_soak_of_some_seconds_finds_every_marked_post_once(posts: Posts) -> None:
-    load = Load(minutes=0.3, subscriptions=2_000, posts_per_second=100)
+def test_soak_of_some_seconds_finds_every_marked_post_once(posts: Posts) -> None:
+    load = SoakLoad(minutes=0.3, subscriptions=2_000, posts_per_second=100)
     soak = measure_soak(posts, load, SEED, lambda line: None)
     assert soak["problems"] == []
     assert soak["matches"] > 0

@@ -1,4 +1,4 @@
-"""The query sets are what PS²Stream says they are."""
+"""The query sets have the properties that PS²Stream describes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tidings_lab.spatial_workload import QUERY_SETS, Tweets, departures, draw_subscriptions, lifetimes
 
 
-def tweets() -> Tweets:
+def make_tweets() -> Tweets:
     rng = np.random.default_rng(2)
     words = rng.zipf(1.3, (2000, 6)) % 500
     texts = [" ".join(f"w{word}" for word in row) for row in words]
@@ -22,8 +22,8 @@ def sides_km(table: pa.Table) -> np.ndarray:
 
 
 @pytest.mark.parametrize("query_set", QUERY_SETS)
-def test_a_query_has_one_to_three_words_and_a_square_of_the_size_it_should(query_set):
-    table = draw_subscriptions(query_set, 3000, tweets(), seed=1)
+def test_query_has_one_to_three_words_and_a_square_of_the_given_size(query_set):
+    table = draw_subscriptions(query_set, 3000, make_tweets(), seed=1)
     sizes = [len([word for word in query.split() if word != "OR"]) for query in table.column("query").to_pylist()]
     assert set(sizes) == {1, 2, 3}
     assert sides_km(table).min() > 0.99
@@ -33,8 +33,8 @@ def test_a_query_has_one_to_three_words_and_a_square_of_the_size_it_should(query
     assert np.allclose(wide, sides_km(table))
 
 
-def test_every_query_of_q2_has_a_word_that_is_not_frequent():
-    drawn = tweets()
+def test_every_query_of_q2_has_an_infrequent_word():
+    drawn = make_tweets()
     frequent = {term.decode() for term in drawn.corpus.terms[: int(len(drawn.corpus.terms) * 0.01)]}
     queries = draw_subscriptions("Q2", 2000, drawn, seed=1).column("query").to_pylist()
     assert all(set(query.replace(" OR ", " ").split()) - frequent for query in queries)
@@ -42,17 +42,17 @@ def test_every_query_of_q2_has_a_word_that_is_not_frequent():
     assert not all(set(query.replace(" OR ", " ").split()) - frequent for query in others)
 
 
-def test_q3_has_regions_of_either_kind_and_some_of_them_change():
-    drawn = tweets()
+def test_q3_has_regions_of_both_kinds_and_some_of_them_change():
+    drawn = make_tweets()
     before, after = (draw_subscriptions("Q3", 4000, drawn, 1, flipped) for flipped in (0.0, 0.1))
-    assert 0.1 < np.mean(sides_km(before) > 50) < 0.5  # half of the half that is of Q2
+    assert 0.1 < np.mean(sides_km(before) > 50) < 0.5  # half of the regions are Q2, half of their squares are larger
     changed = np.mean(np.abs(sides_km(before) - sides_km(after)) > 1e-6)
     assert 0.03 < changed < 0.2
 
 
-def test_the_same_seed_draws_the_same():
-    assert draw_subscriptions("Q3", 50, tweets(), 3).equals(draw_subscriptions("Q3", 50, tweets(), 3))
-    assert not draw_subscriptions("Q3", 50, tweets(), 3).equals(draw_subscriptions("Q3", 50, tweets(), 4))
+def test_same_seed_draws_the_same_subscriptions():
+    assert draw_subscriptions("Q3", 50, make_tweets(), 3).equals(draw_subscriptions("Q3", 50, make_tweets(), 3))
+    assert not draw_subscriptions("Q3", 50, make_tweets(), 3).equals(draw_subscriptions("Q3", 50, make_tweets(), 4))
 
 
 def test_lifetimes_are_normal_around_their_mean():
@@ -61,9 +61,9 @@ def test_lifetimes_are_normal_around_their_mean():
     assert drawn.std() == pytest.approx(200, rel=0.03)
 
 
-def test_as_many_leave_as_come_while_all_live_as_long_as_the_paper_says():
+def test_insertions_and_removals_are_balanced():
     leaves = departures(20_000, 100_000, seed=1)
     assert len(leaves) == 120_000
     assert (leaves[20_000:] > np.arange(100_000)).all()
-    gone = np.bincount(np.minimum(leaves, 100_000) // 5_000)[:20]
-    assert np.abs(gone - 5_000).max() < 500
+    removed = np.bincount(np.minimum(leaves, 100_000) // 5_000)[:20]
+    assert np.abs(removed - 5_000).max() < 500

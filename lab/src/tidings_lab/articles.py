@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tidings.crawl.article import FeedDocument, NotAFeed
+from tidings.crawl.article import ParsedFeed, NotAFeed
 from tidings.crawl.decide import FeedVisit, VisitMemory, to_posts
 from tidings.crawl.identity import NewArticle
 from tidings.crawl.parse import parse
@@ -60,7 +60,7 @@ def _posts(body: bytes, number: int) -> Iterator[dict[str, object]]:
     """Yield the posts of a document; none if it cannot be parsed."""
     url = f"https://feed{number}.example/"
     try:
-        document: FeedDocument = parse(body, "", url)
+        document: ParsedFeed = parse(body, "", url)
     except (NotAFeed, RecursionError):
         return
     new = [NewArticle(article, f"{place:016}") for place, article in enumerate(document.articles)]

@@ -1,0 +1,59 @@
+"""Rules compute verdicts from rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidings_lab.claims import FAILS, HOLDS, PARTLY, UNKNOWN, check_claim
+from tidings_lab.experiment import Claim
+
+
+def _rows(**columns: list[Any]) -> list[dict[str, Any]]:
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def _check(rule: str, rows: list[dict[str, Any]], **arguments: Any) -> tuple[str, str]:
+    verdict = check_claim(Claim("", "", rule, arguments), rows)
+    return verdict.outcome, verdict.reason
+
+
+def test_verdict_follows_from_the_rows() -> None:
+    rows = _rows(name=["a", "b", "a", "b", "a", "b"], at=[1, 1, 2, 2, 2, 2], speed=[4.0, 2.0, 3.0, 2.0, 5.0, 2.0])
+    both = {"measure": "speed", "first": {"name": "a"}, "second": {"name": "b"}, "over": ["at"]}
+    assert _check("times", rows, **both, least=2.0) == (HOLDS, "2 to 2 times; at 2 of 2 points; hardest: at 1")
+    assert _check("times", rows, **both, least=3.0)[0] == PARTLY  # the right direction, but not as far
+    assert _check("times", rows, **both, most=1.0)[0] == FAILS
+    assert _check("times", rows, **both, least=1.0, where={"at": 9})[0] == UNKNOWN
+    assert _check("value", rows, measure="speed", where={"name": "b"}, most=2.0)[0] == HOLDS
+    assert _check("value", rows, measure="speed", over=["at"], least=3.0)[0] == HOLDS
+    assert _check("value", rows, measure="speed", where={"name": "b"}, least=3.0)[0] == PARTLY
+
+
+def test_curves_are_compared_where_both_are_defined() -> None:
+    up = _rows(name=["a"] * 3, step=[1, 2, 3], x=[0.0, 0.5, 1.0], y=[1.0, 0.8, 0.0])
+    down = _rows(name=["b"] * 2, step=[1, 2], x=[0.0, 1.0], y=[1.0, 0.0])
+    curve = {"x": "x", "y": "y", "by": "step", "first": {"name": "a"}}
+    assert _check("curve", up + down, **curve, second={"name": "b"})[0] == HOLDS
+    assert _check("curve", up, **curve, at=0.25, least=0.9) == (HOLDS, "0.9 y at x 0.25")
+    assert _check("curve", up, **curve, at=0.75, least=0.9)[0] == FAILS
+    assert _check("curve", up, **curve, at=2.0, least=0.9)[0] == UNKNOWN
+
+
+def test_hardest_opponent_counts_and_is_named() -> None:
+    rows = _rows(name=["a", "b", "c"], speed=[4.0, 2.0, 5.0], cost=[1.0, 1.0, 2.0])
+    verdict = _check(
+        "times",
+        rows,
+        measure="speed",
+        first={"name": "a"},
+        second={"name": ["b", "c"]},
+        least=1.0,
+        because=["cost"],
+    )
+    assert verdict == (FAILS, "0.8 times against c; there cost 0.50 ×")
+
+
+def test_most_takes_the_hardest_opponent_too() -> None:
+    rows = _rows(name=["a", "b", "c"], cost=[3.0, 6.0, 2.0])
+    arguments = {"measure": "cost", "first": {"name": "a"}, "second": {"name": ["b", "c"]}}
+    assert _check("times", rows, **arguments, most=1.0) == (FAILS, "1.5 times against c")
