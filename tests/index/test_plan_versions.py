@@ -1,4 +1,4 @@
-"""A plan learned while an index is followed: the same matches before, meanwhile and afterwards."""
+"""Learn a plan while an index is updated: the matches stay the same before, during and after."""
 
 from __future__ import annotations
 
@@ -9,51 +9,51 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.contract.matchers import match_index
 
 from tidings.balance.corpus import Corpus
-from tidings.balance.word_registry import fit
+from tidings.balance.word_registry import fit_word_plan
 from tidings.index.manifest import PlanRecord
-from tidings.index.plan_files import word_plan
-from tidings.matching.brute_force import ScanPost
+from tidings.index.plan_files import load_word_plan
+from tidings.matching.brute_force import RawPost
 from tidings.plan.words import LearnedPlan, WordPlan
 from tidings.store import open_store
-from tidings.stream.index_updater import Follower
+from tidings.stream.index_updater import IndexUpdater
+from tidings.testing.pipeline import match_index
 
 MATCHERS = 3
-WANTED = PlanRecord("salb+", MATCHERS, 7)
+PLAN = PlanRecord("salb+", MATCHERS, 7)
 WORDS = [f"word{number}" for number in range(12)]
 TEXTS = pa.array([" ".join(WORDS[n % 12 :: 1 + n % 4]) for n in range(200)], pa.large_string())
-SAID = [ScanPost(" ".join(WORDS)), ScanPost("word1 word3"), ScanPost("nothing at all")]
+POSTS = [RawPost(" ".join(WORDS)), RawPost("word1 word3"), RawPost("nothing at all")]
 
 
-def learn(terms, conjunctions) -> WordPlan:
+def fit(terms, conjunctions) -> WordPlan:
     from tidings.text.vocabulary import Vocabulary
 
-    return fit("salb+", Corpus.of_texts(TEXTS, Vocabulary.build(terms)), MATCHERS)
+    return fit_word_plan("salb+", Corpus.from_texts(TEXTS, Vocabulary.build(terms)), MATCHERS)
 
 
-def switched(follower: Follower):
-    """The index once what is being learned is in use."""
-    follower.until_made()
-    assert follower.has_learned
-    return follower.refresh()
+def finish_build(updater: IndexUpdater):
+    """Wait for the background build and return the index that uses it."""
+    updater.wait_for_build()
+    assert updater.build_is_ready
+    return updater.refresh()
 
 
-def test_it_begins_with_hashed_words_and_has_learned_ones_after_the_switch(tmp_path):
+def test_an_index_starts_with_hashed_terms_and_switches_to_a_plan(tmp_path):
     with open_store(tmp_path) as store:
-        store.subscribe_many([(word,) for word in WORDS])
-        follower = Follower(store, tmp_path / "index", WANTED)
-        first = follower.refresh()
+        store.subscriptions.add_many([(word,) for word in WORDS])
+        updater = IndexUpdater(store, tmp_path / "index", PLAN)
+        first = updater.refresh()
         assert (first.manifest.plan.algorithm, first.manifest.plan.version) == ("hash", 1)
-        assert follower.relearn(learn)
-        assert not follower.relearn(learn), "one at a time"
-        second = switched(follower)
+        assert updater.start_refresh(fit)
+        assert not updater.start_refresh(fit), "one at a time"
+        second = finish_build(updater)
         assert (second.manifest.plan.algorithm, second.manifest.plan.version) == ("salb+", 2)
         assert second.version > first.version
-        assert isinstance(word_plan(second.folder, second.manifest.plan), LearnedPlan)
-        assert not follower.is_learning
-        assert sorted(match_index(first, SAID, 5)) == sorted(match_index(second, SAID, 5))
+        assert isinstance(load_word_plan(second.folder, second.manifest.plan), LearnedPlan)
+        assert not updater.is_building_plan
+        assert sorted(match_index(first, POSTS, 5)) == sorted(match_index(second, POSTS, 5))
 
 
 @settings(max_examples=5, deadline=None)
@@ -62,100 +62,100 @@ def test_it_begins_with_hashed_words_and_has_learned_ones_after_the_switch(tmp_p
         st.tuples(st.lists(st.sampled_from(WORDS), max_size=3), st.integers(0, 20), st.booleans()), max_size=8
     )
 )
-def test_whatever_comes_and_goes_meanwhile_no_match_is_lost_or_repeated(tmp_path_factory, steps):
-    folder = tmp_path_factory.mktemp("relearn")
+def test_changes_during_a_build_lose_and_repeat_no_match(tmp_path_factory, steps):
+    folder = tmp_path_factory.mktemp("refresh")
     with open_store(folder) as store:
-        follower = Follower(store, folder / "index", WANTED)
-        live = dict(zip(store.subscribe_many([(word,) for word in WORDS]), WORDS, strict=True))
-        versions = [follower.refresh().manifest.plan.version]
-        for new, gone, begins in steps:
-            if begins:
-                follower.relearn(learn)
+        updater = IndexUpdater(store, folder / "index", PLAN)
+        live = dict(zip(store.subscriptions.add_many([(word,) for word in WORDS]), WORDS, strict=True))
+        versions = [updater.refresh().manifest.plan.version]
+        for new, removed, starts_build in steps:
+            if starts_build:
+                updater.start_refresh(fit)
             if new:
-                live |= dict(zip(store.subscribe_many([(word,) for word in new]), new, strict=True))
-            if gone in live:
-                store.unsubscribe(gone)
-                del live[gone]
-            index = follower.refresh()
+                live |= dict(zip(store.subscriptions.add_many([(word,) for word in new]), new, strict=True))
+            if removed in live:
+                store.subscriptions.remove(removed)
+                del live[removed]
+            index = updater.refresh()
             versions.append(index.manifest.plan.version)
-            wanted = [(n, 0) for n in live] + [(n, 1) for n, word in live.items() if word in ("word1", "word3")]
-            assert sorted(match_index(index, SAID, 5)) == sorted(wanted)
-        follower.until_made()
+            matches = [(n, 0) for n in live] + [(n, 1) for n, word in live.items() if word in ("word1", "word3")]
+            assert sorted(match_index(index, POSTS, 5)) == sorted(matches)
+        updater.wait_for_build()
         assert versions == sorted(versions)
 
 
-def test_a_second_start_and_a_forgotten_log_keep_the_plan_that_was_learned(tmp_path):
+def test_a_restart_and_a_truncated_log_keep_the_learned_plan(tmp_path):
     with open_store(tmp_path) as store:
-        store.subscribe_many([(word,) for word in WORDS])
-        follower = Follower(store, tmp_path / "index", WANTED)
-        follower.relearn(learn)
-        index = switched(follower)
-        again = Follower(store, tmp_path / "index", WANTED)
-        assert again.index.version == index.version
-        store.subscribe("word3 word4")
-        store.database.run("UPDATE counter SET value = 13 WHERE name = 'forgotten'")
-        rebuilt = again.refresh()
-        kept, before = rebuilt.manifest.plan, index.manifest.plan
-        assert replace(kept, words="") == replace(before, words="")
+        store.subscriptions.add_many([(word,) for word in WORDS])
+        updater = IndexUpdater(store, tmp_path / "index", PLAN)
+        updater.start_refresh(fit)
+        index = finish_build(updater)
+        restarted = IndexUpdater(store, tmp_path / "index", PLAN)
+        assert restarted.index.version == index.version
+        store.subscriptions.add("word3 word4")
+        store.database.execute("UPDATE counter SET value = 13 WHERE name = 'forgotten'")
+        rebuilt = restarted.refresh()
+        new_plan, before = rebuilt.manifest.plan, index.manifest.plan
+        assert replace(new_plan, word_file="") == replace(before, word_file="")
         assert rebuilt.manifest.subscriptions == 13
         words = [word.encode() for word in WORDS]
-        old, new = (word_plan(tmp_path / "index", plan).versions_of(words) for plan in (before, kept))
+        old, new = (load_word_plan(tmp_path / "index", plan).splits_of(words) for plan in (before, new_plan))
         assert old.matchers.tolist() == new.matchers.tolist()
 
 
 @pytest.mark.parametrize(
-    "other", [PlanRecord("hash", MATCHERS, 7), replace(WANTED, matchers=2), replace(WANTED, origin="x")]
+    "other", [PlanRecord("hash", MATCHERS, 7), replace(PLAN, matchers=2), replace(PLAN, origin="x")]
 )
-def test_another_wish_makes_everything_anew(tmp_path, other):
+def test_another_plan_specification_rebuilds_the_index(tmp_path, other):
     with open_store(tmp_path) as store:
-        store.subscribe_many([(word,) for word in WORDS])
-        follower = Follower(store, tmp_path / "index", WANTED)
-        follower.relearn(learn)
-        index = switched(follower)
-        changed = Follower(store, tmp_path / "index", other)
+        store.subscriptions.add_many([(word,) for word in WORDS])
+        updater = IndexUpdater(store, tmp_path / "index", PLAN)
+        updater.start_refresh(fit)
+        index = finish_build(updater)
+        changed = IndexUpdater(store, tmp_path / "index", other)
         assert changed.index.version > index.version
         assert changed.index.manifest.plan.algorithm == "hash"
 
 
-def test_a_plan_that_is_given_is_used_from_the_first_version_on(tmp_path):
+def test_a_given_plan_is_used_from_the_first_version(tmp_path):
     with open_store(tmp_path) as store:
-        store.subscribe_many([(word,) for word in WORDS])
-        given_plan = learn([word.encode() for word in WORDS], None)
-        follower = Follower(store, tmp_path / "index", replace(WANTED, origin="crc"), given_plan)
-        assert follower.index.manifest.plan.algorithm == "salb+"
-        assert follower.index.manifest.plan.words
+        store.subscriptions.add_many([(word,) for word in WORDS])
+        given_plan = fit([word.encode() for word in WORDS], None)
+        updater = IndexUpdater(store, tmp_path / "index", replace(PLAN, origin="crc"), given_plan)
+        assert updater.index.manifest.plan.algorithm == "salb+"
+        assert updater.index.manifest.plan.word_file
 
 
-def test_what_cannot_be_learned_leaves_the_plan_as_it_is(tmp_path):
+def test_a_failed_build_keeps_the_plan(tmp_path):
     with open_store(tmp_path) as store:
-        store.subscribe("word1")
-        follower = Follower(store, tmp_path / "index", WANTED)
+        store.subscriptions.add("word1")
+        updater = IndexUpdater(store, tmp_path / "index", PLAN)
 
         def fail(terms, conjunctions):
-            raise ValueError("no good")
+            raise ValueError("failed")
 
-        follower.relearn(fail)
-        index = switched(follower)
+        updater.start_refresh(fail)
+        index = finish_build(updater)
         assert index.manifest.plan.version == 1
-        assert "no good" in str(follower.learning_failure)
-        assert follower.relearn(learn), "and it can be tried again"
-        assert switched(follower).manifest.plan.version == 2
+        assert "failed" in str(updater.plan_error)
+        assert updater.start_refresh(fit), "it can be tried again"
+        assert finish_build(updater).manifest.plan.version == 2
 
 
-def test_a_replay_finds_the_version_it_was_begun_with_after_the_switch(tmp_path):
+def test_a_pinned_version_is_kept_after_the_switch(tmp_path):
     with open_store(tmp_path) as store:
-        store.subscribe_many([(word,) for word in WORDS])
-        follower = Follower(store, tmp_path / "index", WANTED)
-        pinned = follower.refresh().version
-        store.begin("s", 0, pinned, 1)
-        going_on = threading.Event()
-        follower.relearn(lambda *asked: [going_on.wait(60), learn(*asked)][1])
+        store.subscriptions.add_many([(word,) for word in WORDS])
+        updater = IndexUpdater(store, tmp_path / "index", PLAN)
+        pinned = updater.refresh().version
+        store.batches.begin("s", 0, pinned, 1)
+        may_finish = threading.Event()
+        updater.start_refresh(lambda *arguments: [may_finish.wait(60), fit(*arguments)][1])
         for number in range(12):
-            store.subscribe(f"other{number}")
-            follower.refresh()
-        follower.retire()
-        going_on.set()
-        switched(follower)
-        follower.retire()
-        assert follower.version(pinned).manifest.plan.algorithm == "hash"
-        assert len(match_index(follower.version(pinned), SAID, 5)) == 14
+            store.subscriptions.add(f"other{number}")
+            updater.refresh()
+        updater.delete_old_versions()
+        may_finish.set()
+        finish_build(updater)
+        updater.delete_old_versions()
+        assert updater.open_version(pinned).manifest.plan.algorithm == "hash"
+        assert len(match_index(updater.open_version(pinned), POSTS, 5)) == 14

@@ -1,12 +1,12 @@
-"""What receivers met is kept beside the index: it saves time, and never changes what is found."""
+"""The token cache is stored next to the index: it saves time and does not change matches."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pytest
 
-from tidings.index.token_cache_file import Warmth
-from tidings.text.analyzer import Receiver
+from tidings.index.token_cache_file import TokenCacheFile
+from tidings.text.analyzer import Analyzer
 from tidings.text.vocabulary import LayeredVocabulary, Vocabulary
 
 TEXTS = pa.array([f"word{n} running cats #tag{n % 7} don't café{n % 5} {'long' * 6}{n}" for n in range(20_000)])
@@ -14,57 +14,57 @@ OLD = LayeredVocabulary([Vocabulary.build([b"cat", b"word7"])])
 NEW = LayeredVocabulary([Vocabulary.build([b"run", b"#tag3", b"word7", b"cafe1", b"word19999"])])
 
 
-def terms(receiver: Receiver) -> list[list[int]]:
-    received = receiver.receive(TEXTS)
+def terms(receiver: Analyzer) -> list[list[int]]:
+    received = receiver.analyze(TEXTS)
     return [received.terms[a:b].tolist() for a, b in received.bounds.tolist()]
 
 
 @pytest.mark.parametrize("gaps", [False, True])
-def test_receivers_that_share_a_memory_take_turns(gaps):
-    memory = Receiver(OLD).remembered
-    old, new = (Receiver(numbering, keep_gaps=gaps, remembered=memory) for numbering in (OLD, NEW))
-    expected_old, expected_new = terms(Receiver(OLD, keep_gaps=gaps)), terms(Receiver(NEW, keep_gaps=gaps))
+def test_analyzers_can_share_a_cache(gaps):
+    memory = Analyzer(OLD).token_cache
+    old, new = (Analyzer(numbering, keep_gaps=gaps, token_cache=memory) for numbering in (OLD, NEW))
+    expected_old, expected_new = terms(Analyzer(OLD, keep_gaps=gaps)), terms(Analyzer(NEW, keep_gaps=gaps))
     assert expected_old != expected_new
     for _ in range(2):
         assert terms(old) == expected_old
         assert terms(new) == expected_new
 
 
-def test_a_new_process_starts_with_what_others_met(tmp_path):
-    first = Warmth(tmp_path)
-    terms(Receiver(OLD, remembered=first.remembered))
-    met = len(first.remembered)
+def test_a_new_process_starts_with_the_stored_cache(tmp_path):
+    first = TokenCacheFile(tmp_path)
+    terms(Analyzer(OLD, token_cache=first.cache))
+    tokens = len(first.cache)
     first.save()
-    second = Warmth(tmp_path)
-    assert len(second.remembered) == met
-    assert terms(Receiver(NEW, remembered=second.remembered)) == terms(Receiver(NEW))
-    assert len(second.remembered) == met, "nothing was new"
+    second = TokenCacheFile(tmp_path)
+    assert len(second.cache) == tokens
+    assert terms(Analyzer(NEW, token_cache=second.cache)) == terms(Analyzer(NEW))
+    assert len(second.cache) == tokens, "no token was new"
 
 
-def test_it_is_written_again_only_when_there_is_much_more(tmp_path):
-    warmth = Warmth(tmp_path)
-    warmth.save()
-    assert not (tmp_path / "met").exists()
-    receiver = Receiver(OLD, remembered=warmth.remembered)
-    receiver.receive(TEXTS)
-    warmth.save()
-    kept = list((tmp_path / "met").iterdir())
-    receiver.receive(pa.array(["somethingnew"]))
-    warmth.save()
-    assert list((tmp_path / "met").iterdir()) == kept
-    receiver.receive(pa.array([f"other{n}" for n in range(40_000)]))
-    warmth.save()
-    (only,) = (tmp_path / "met").iterdir()
-    assert only not in kept
+def test_the_cache_is_written_again_only_after_growth(tmp_path):
+    stored = TokenCacheFile(tmp_path)
+    stored.save()
+    assert not (tmp_path / "token-cache").exists()
+    receiver = Analyzer(OLD, token_cache=stored.cache)
+    receiver.analyze(TEXTS)
+    stored.save()
+    snapshots = list((tmp_path / "token-cache").iterdir())
+    receiver.analyze(pa.array(["somethingnew"]))
+    stored.save()
+    assert list((tmp_path / "token-cache").iterdir()) == snapshots
+    receiver.analyze(pa.array([f"other{n}" for n in range(40_000)]))
+    stored.save()
+    (only,) = (tmp_path / "token-cache").iterdir()
+    assert only not in snapshots
 
 
 @pytest.mark.parametrize("name", ["files.json", "arrays/slots.npy", "arrays/sizes.npy"])
 @pytest.mark.parametrize("harm", ["gone", "cut", "changed"])
-def test_a_damaged_memory_is_passed_over(tmp_path, name, harm):
-    warmth = Warmth(tmp_path)
-    terms(Receiver(OLD, remembered=warmth.remembered))
-    warmth.save()
-    (snapshot,) = (tmp_path / "met").iterdir()
+def test_a_damaged_cache_is_ignored(tmp_path, name, harm):
+    stored = TokenCacheFile(tmp_path)
+    terms(Analyzer(OLD, token_cache=stored.cache))
+    stored.save()
+    (snapshot,) = (tmp_path / "token-cache").iterdir()
     content = (snapshot / name).read_bytes()
     if harm == "gone":
         (snapshot / name).unlink()
@@ -72,12 +72,12 @@ def test_a_damaged_memory_is_passed_over(tmp_path, name, harm):
         middle = len(content) // 2
         changed = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
         (snapshot / name).write_bytes(content[:-9] if harm == "cut" else changed)
-    again = Warmth(tmp_path)
-    assert len(again.remembered) == 0
-    assert terms(Receiver(NEW, remembered=again.remembered)) == terms(Receiver(NEW))
+    loaded = TokenCacheFile(tmp_path)
+    assert len(loaded.cache) == 0
+    assert terms(Analyzer(NEW, token_cache=loaded.cache)) == terms(Analyzer(NEW))
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(tmp_path):
-    warmth = Warmth(tmp_path / "missing")
-    terms(Receiver(OLD, remembered=warmth.remembered))
-    warmth.save()
+def test_a_read_only_folder_is_not_an_error(tmp_path):
+    stored = TokenCacheFile(tmp_path / "missing")
+    terms(Analyzer(OLD, token_cache=stored.cache))
+    stored.save()

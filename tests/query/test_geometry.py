@@ -53,30 +53,30 @@ def posts() -> list[RawPost]:
 @pytest.mark.parametrize("name", [None, "hybrid", "kdtree", "rtree"])
 @pytest.mark.parametrize("merged", [False, True])
 def test_regions_of_every_shape_match_like_brute_force(tmp_path, name, merged):
-    table, said = subscriptions(), posts()
-    plan, space = (PlanRecord(name, 3, 7), spatial_plan_fitter(name, said, 3)) if name else (None, None)
-    index, refused = create_index(tmp_path / "index", table.slice(0, 12), plan, space)
-    index, more = apply_changes(index, table.slice(12), pa.array([3], pa.int64()))
-    assert refused == more == ()
+    table, raw_posts = subscriptions(), posts()
+    plan, space = (PlanRecord(name, 3, 7), spatial_plan_fitter(name, raw_posts, 3)) if name else (None, None)
+    index, invalid = create_index(tmp_path / "index", table.slice(0, 12), plan, space)
+    index, more_invalid = apply_changes(index, table.slice(12), pa.array([3], pa.int64()))
+    assert invalid == more_invalid == ()
     parsed, _ = parse_rows(table["query"].combine_chunks(), table["region"].combine_chunks(), np.arange(len(table)))
-    expected = sorted((row, post) for row, post in match_all(said, parsed.values()) if row != 3)
+    expected = sorted((row, post) for row, post in match_all(raw_posts, parsed.values()) if row != 3)
     assert len(expected) > 500
-    assert match_index(merge_index(index) if merged else index, said, 64) == expected
+    assert match_index(merge_index(index) if merged else index, raw_posts, 64) == expected
 
 
 def test_polygons_are_stored_and_indexed(tmp_path):
-    table, said = subscriptions(), posts()
+    table, raw_posts = subscriptions(), posts()
     rows = [
         (query, "", None if region is None else tuple(region))
         for query, region in zip(table["query"].to_pylist(), table["region"].to_pylist(), strict=True)
     ]
     parsed, _ = parse_rows(table["query"].combine_chunks(), table["region"].combine_chunks(), np.arange(len(table)))
-    expected = sorted((row + 1, post) for row, post in match_all(said, parsed.values()))
+    expected = sorted((row + 1, post) for row, post in match_all(raw_posts, parsed.values()))
     with open_store(tmp_path) as store:
         store.subscriptions.add_many(rows[:10])
-        follower = IndexUpdater(store, tmp_path / "index", PlanRecord("hybrid", 3, 7))
-        follower.relearn(spatial_plan_fitter("hybrid", said, 3))
-        follower.wait_for_build()
+        updater = IndexUpdater(store, tmp_path / "index", PlanRecord("hybrid", 3, 7))
+        updater.start_refresh(spatial_plan_fitter("hybrid", raw_posts, 3))
+        updater.wait_for_build()
         store.subscriptions.add_many(rows[10:])
-        assert match_index(follower.refresh(), said, 64) == expected
-        assert [one.region for one in store.subscriptions.all()] == [region for _, _, region in rows]
+        assert match_index(updater.refresh(), raw_posts, 64) == expected
+        assert [subscription.region for subscription in store.subscriptions.all()] == [region for _, _, region in rows]

@@ -41,7 +41,7 @@ class CachedIndex:
     """An index opened from local copies, and a local scratch folder; both are kept while `index` is alive."""
 
     index: Index
-    notes: Path
+    scratch: Path
 
 
 class IndexCache:

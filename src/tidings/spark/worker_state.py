@@ -48,7 +48,7 @@ class IndexRef:
         if self.cached:
             with suppress(OSError):
                 cached = IndexCache().open(self.path(), self.version)
-                return cached.index, cached.notes
+                return cached.index, cached.scratch
         return Index.open(self.path(), self.version), self.path()
 
 
@@ -56,7 +56,7 @@ def _open_archive(archive: bytes, version: int) -> tuple[Index, Path]:
     with tempfile.TemporaryDirectory(prefix="tidings-index-") as folder, ZipFile(io.BytesIO(archive)) as files:
         files.extractall(folder)
         cached = IndexCache().open(Path(folder), version)
-    return cached.index, cached.notes
+    return cached.index, cached.scratch
 
 
 @dataclass(frozen=True, slots=True)
