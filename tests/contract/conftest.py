@@ -1,4 +1,4 @@
-"""The contract writes thousands of small files; whether they reach the platter is not what it is about."""
+"""The contract writes thousands of small files; it does not test whether they are durable."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidings.index import files
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _files_stay_in_memory():
+def _skip_fsync():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files.os, "fsync", lambda descriptor: None)
         yield

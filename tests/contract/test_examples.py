@@ -1,93 +1,22 @@
-"""Examples chosen to touch every branch of every kernel; `test_without_jit.py` runs them with the compiler off too."""
+"""Examples that reach every branch of every kernel; `test_without_jit.py` runs them without the compiler too."""
 
 from __future__ import annotations
 
 import pytest
-from tests.contract.matchers import MATCHERS, expected
+from tests.contract.matchers import MATCHERS
 
-from tidings.matching.brute_force import ScanPost
-
-LETTERS = ["a1", "b1", "c1", "d1", "e1", "f1", "g1"]
-QUERIES = [
-    *(
-        " ".join(LETTERS[:size]) for size in range(1, 8)
-    ),  # a list, a second word, two more inline, the rest in a program
-    *["cat", "cat dog", "dogs CAT", "cat dog cat", "cat OR dog", "cat OR dog OR cat dog", "cat -dog", "the", "the cat"],
-    *["#white_house", "#cat", "東京", '"東京 cat"', "café", "(cat OR fish) (dog OR bird) -rain", "cat -(dog fish)"],
-    *[
-        '"the white house"',
-        '"white house"',
-        '"house white"',
-        'rain -"white house"',
-        '"cat cat"',
-        '"cat dog" "dog fish"',
-    ],
-    *["within:0,0,9,9", "within:-180,-90,180,90", "within:-40,-40,40,40", "within:3,3,3,3", "within:9,9,10,10 -cat"],
-    *[
-        "within:0.5,0.5,0.7,0.7",
-        "within:-0.5,-0.7,0.5,0.7",
-        "within:0,0,9,9 within:5,5,20,20",
-        "within:0,0,9,9 OR lynx",
-        "cat within:0,0,9,9",
-        "cat -within:0,0,9,9",
-    ],
-    *[
-        "within:0,0,9,9 -within:5,5,6,6",
-        '"white house" within:0,0,60,60',
-        "within:179,89,180,90",
-        "within:0,0,9,9 cat dog",
-    ],
-]
-TEXTS = [
-    *(
-        " ".join(LETTERS[:missing] + LETTERS[missing + 1 :]) for missing in range(8)
-    ),  # each word missing once, then none
-    *["Cats & dogs http://x.y/?a=b @name #White_House", "the white house caf&eacute; 私は東京が好き", "東京 cat", ""],
-    *[
-        "white the house rain",
-        "white\x1fhouse rain",
-        "white unseen house",
-        "white rain house",
-        "house white house white",
-    ],
-    *[
-        "cat cat",
-        "cat unseen cat dog",
-        "cat dog fish",
-        "cat dog unseen dog fish",
-        "the #cat",
-        "lynx",
-        "cat fish",
-        "bird fish",
-    ],
-]
-PLACES = [
-    (0.6, 0.6),
-    (-0.6, -0.4),
-    (3.0, 3.0),
-    (9.0, 0.0),
-    (9.0, 9.0),
-    (5.5, 5.5),
-    (90.0, 180.0),
-    (-90.0, -180.0),
-    (39.0, -40.0),
-    (70.0, 100.0),
-]
-POSTS = [
-    *map(ScanPost, TEXTS),
-    *(ScanPost(text, *place) for place in PLACES for text in ("", "cats", "the white house")),
-]
+from tidings.testing.contract import assert_same_matches
+from tidings.testing.examples import POSTS, QUERIES
 
 
 @pytest.mark.parametrize("name", MATCHERS)
 @pytest.mark.parametrize("batch_size", [1000, 7])
-def test_every_branch_gives_what_the_brute_force_gives(name, batch_size, tmp_path):
-    assert MATCHERS[name](tmp_path / "index", QUERIES, POSTS, batch_size) == expected(QUERIES, POSTS)
+def test_every_branch_gives_the_brute_force_matches(name, batch_size):
+    assert_same_matches(MATCHERS[name], QUERIES, POSTS, batch_size)
 
 
 @pytest.mark.parametrize("name", MATCHERS)
-def test_one_subscription_alone_gives_what_the_brute_force_gives(name, tmp_path):
-    """Alone, it is not led to by what others brought along."""
-    for number, query in enumerate(QUERIES[6::4]):
-        found = MATCHERS[name](tmp_path / str(number), [query], POSTS, 1000)
-        assert found == expected([query], POSTS), query
+def test_a_single_subscription_gives_the_brute_force_matches(name):
+    """Alone, it is not reached by the anchors of others."""
+    for query in QUERIES[6::4]:
+        assert_same_matches(MATCHERS[name], [query], POSTS, 1000)

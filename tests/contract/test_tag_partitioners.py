@@ -10,8 +10,8 @@ from tests.correlate import slow_partitioners as slow
 from tests.correlate.definitions import flat, rows
 
 from tidings.correlate.partition import disjoint_sets, set_cover
-from tidings.correlate.partition.plan import MAX_PARTITIONS, TagPlan, checked_partitions, gini
-from tidings.correlate.partition.registry import ALGORITHMS, checked_algorithm, learn
+from tidings.correlate.partition.plan import MAX_PARTITIONS, TagPlan, check_partitions, compute_gini
+from tidings.correlate.partition.registry import ALGORITHMS, check_algorithm, learn_tag_plan
 from tidings.correlate.partition.tagsets import TagSets
 from tidings.errors import InputError
 
@@ -21,11 +21,11 @@ numbers = st.sampled_from([1, 2, 3, 7, MAX_PARTITIONS])
 
 
 def sample(said) -> TagSets:
-    return TagSets.distinct(*flat(said))
+    return TagSets.deduplicate(*flat(said))
 
 
 def of(plan: TagPlan) -> list[set[int]]:
-    return [set(plan.of(partition).tolist()) for partition in range(plan.partitions)]
+    return [set(plan.tags_of(partition).tolist()) for partition in range(plan.partitions)]
 
 
 def weighed(sets: TagSets) -> list[tuple[frozenset[int], int]]:
@@ -36,7 +36,7 @@ def weighed(sets: TagSets) -> list[tuple[frozenset[int], int]]:
 @settings(max_examples=40, deadline=None)
 @given(posts, numbers, st.integers(1, 4))
 def test_every_tag_set_of_the_sample_lies_whole_in_some_partition(algorithm, said, partitions, partitioners):
-    parts = of(learn(sample(said), partitions, algorithm, partitioners))
+    parts = of(learn_tag_plan(sample(said), partitions, algorithm, partitioners))
     assert len(parts) == partitions
     assert all(any(post <= part for part in parts) for post in said)
     assert set().union(*parts) == set().union(*said)
@@ -46,8 +46,8 @@ def test_every_tag_set_of_the_sample_lies_whole_in_some_partition(algorithm, sai
 @settings(max_examples=40, deadline=None)
 @given(posts, posts, numbers)
 def test_loads_and_communication_are_as_defined(algorithm, said, later, partitions):
-    plan = learn(sample(said), partitions, algorithm)
-    measured, parts = plan.measured(sample(later)), of(plan)
+    plan = learn_tag_plan(sample(said), partitions, algorithm)
+    measured, parts = plan.measure(sample(later)), of(plan)
     told = [[bool(post & part) for part in parts] for post in later]
     assert measured.loads.tolist() == (np.array(told, int).sum(axis=0) if told else np.zeros(partitions)).tolist()
     counts = [sum(row) for row in told if any(row)]
@@ -60,7 +60,7 @@ def test_loads_and_communication_are_as_defined(algorithm, said, later, partitio
 @settings(max_examples=20, deadline=None)
 @given(posts, numbers, st.integers(1, 3))
 def test_learning_again_gives_the_same_partitions(algorithm, said, partitions, partitioners):
-    once, again = (of(learn(sample(said), partitions, algorithm, partitioners, seed=3)) for _ in range(2))
+    once, again = (of(learn_tag_plan(sample(said), partitions, algorithm, partitioners, seed=3)) for _ in range(2))
     assert once == again
 
 
@@ -68,7 +68,7 @@ def test_learning_again_gives_the_same_partitions(algorithm, said, partitions, p
 @given(posts, numbers, st.integers(1, 3))
 def test_disjoint_sets_are_as_defined_however_many_partitioners_find_them(said, partitions, partitioners):
     sets = sample(said)
-    parts = of(learn(sets, partitions, "ds", partitioners))
+    parts = of(learn_tag_plan(sets, partitions, "ds", partitioners))
     expected = slow.ds(weighed(sets), partitions)
     assert sorted(map(sorted, parts)) == sorted(map(sorted, expected))
 
@@ -77,10 +77,10 @@ def test_disjoint_sets_are_as_defined_however_many_partitioners_find_them(said, 
 @settings(max_examples=150, deadline=None)
 @given(posts, numbers, st.integers(0, 3))
 def test_set_cover_is_as_defined(rule, said, partitions, seed):
-    numbered, names = sample(said).numbered()
+    numbered, names = sample(said).renumber()
     listed = weighed(numbered)
     loads = [slow.load_of(tags, listed) for tags, _ in listed]
-    owners, _ = set_cover.cover(numbered, np.array(loads, np.int64), partitions, rule, seed)
+    owners, _ = set_cover.cover_tags(numbered, np.array(loads, np.int64), partitions, rule, seed)
     found = of(TagPlan(partitions, np.arange(len(names), dtype=np.uint32), owners))
     assert found == slow.cover([tags for tags, _ in listed], loads, partitions, rule, seed)
 
@@ -89,9 +89,9 @@ def test_set_cover_is_as_defined(rule, said, partitions, seed):
 @given(posts, numbers)
 def test_ds_with_scl_splits_only_what_is_oversized(said, partitions):
     sets = sample(said)
-    numbered, names = sets.numbered()
-    of_tag, _, loads = disjoint_sets.components(numbered)
-    copies = {int(tag): sum(tag in part for part in of(learn(sets, partitions, "ds+scl"))) for tag in names}
+    numbered, names = sets.renumber()
+    of_tag, _, loads = disjoint_sets.find_components(numbered)
+    copies = {int(tag): sum(tag in part for part in of(learn_tag_plan(sets, partitions, "ds+scl"))) for tag in names}
     for place, tag in enumerate(names.tolist()):
         assert copies[tag] == 1 or loads[of_tag[place]] * partitions > len(said)
 
@@ -100,19 +100,19 @@ def test_small_disjoint_sets_go_where_the_fewest_posts_are_told():
     split = [{0, 1}] * 4 + [{0, 2}] * 4 + [{0, 3}] * 4  # one connected set: two partitions own its frequent tag
     small = [{10 + number} for number in range(6)]
     sets = sample(map(frozenset, split + small))
-    assert sorted(learn(sets, 3, "ds+scl").measured(sets).loads.tolist()) == [6, 12, 12]
+    assert sorted(learn_tag_plan(sets, 3, "ds+scl").measure(sets).loads.tolist()) == [6, 12, 12]
 
 
 @pytest.mark.parametrize(
     ("loads", "expected"), [([1, 1, 1, 1], 0), ([0, 0, 0, 4], 0.75), ([1, 3], 0.25), ([0, 0], 0), ([5], 0)]
 )
 def test_gini_of_loads_is_half_their_relative_mean_difference(loads, expected):
-    assert gini(np.array(loads)) == pytest.approx(expected)
+    assert compute_gini(np.array(loads)) == pytest.approx(expected)
 
 
 def test_what_cannot_be_is_refused_in_words():
     with pytest.raises(InputError, match=r"ds\+scl, ds, scc"):
-        checked_algorithm("astrology")
+        check_algorithm("astrology")
     for partitions in (0, MAX_PARTITIONS + 1):
         with pytest.raises(InputError, match="number of partitions"):
-            checked_partitions(partitions)
+            check_partitions(partitions)

@@ -1,4 +1,4 @@
-"""Kernels mean the same as plain Python: a small part of the contract with the compiler off."""
+"""Kernels give the same results as plain Python: a part of the contract without the compiler."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-CHOSEN = "test_with_the_merge or test_every_branch and 1000 and not 70 and not trie"
+SELECTED = "test_with_deduplication or test_every_branch and 1000 and not 70 and not trie"
 
 
-def test_kernels_give_the_same_without_the_compiler():
+def test_kernels_give_the_same_results_without_the_compiler():
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), environment.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-k", CHOSEN]
-    # Hashes overflow on purpose; only plain numpy says so.
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-k", SELECTED]
+    # Hashes overflow on purpose; only plain NumPy warns about it.
     warnings = ["-W", "ignore:overflow encountered:RuntimeWarning"]
-    files = ["tests/contract/test_merge.py", "tests/contract/test_examples.py"]
-    told = subprocess.run([*command, *warnings, *files], cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert told.returncode == 0, told.stdout[-4000:] + told.stderr[-2000:]
-    assert " passed" in told.stdout
+    files = ["tests/contract/test_dedup.py", "tests/contract/test_examples.py"]
+    result = subprocess.run([*command, *warnings, *files], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]
+    assert " passed" in result.stdout

@@ -1,17 +1,17 @@
-"""The brute force, on posts small enough to judge by eye."""
+"""Brute-force matching on posts that are small enough to check by eye."""
 
 from __future__ import annotations
 
 import pytest
 
-from tidings.matching.brute_force import ScanPost, evaluate, scan
+from tidings.matching.brute_force import RawPost, evaluate, match_all
 from tidings.query.parse import parse
 from tidings.text.char_classes import FIELD_BREAK
-from tidings.text.reference_analyzer import clean
+from tidings.text.reference_analyzer import analyze
 
 
 def matches(query: str, text: str, lat: float | None = None, lon: float | None = None) -> bool:
-    return evaluate(parse(query), clean(text), lat, lon)
+    return evaluate(parse(query), analyze(text), lat, lon)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def matches(query: str, text: str, lat: float | None = None, lon: float | None =
         ("#東京", "#東京 に"),
     ],
 )
-def test_matches(query, text):
+def test_a_query_matches(query, text):
     assert matches(query, text)
 
 
@@ -57,11 +57,11 @@ def test_matches(query, text):
         ("東京", "東 の 京"),
     ],
 )
-def test_does_not_match(query, text):
+def test_a_query_does_not_match(query, text):
     assert not matches(query, text)
 
 
-def test_a_region_holds_its_borders_and_needs_a_position():
+def test_a_region_contains_its_borders_and_needs_a_position():
     assert matches("within:0,10,5,20", "", lat=10, lon=5)
     assert not matches("within:0,10,5,20", "", lat=5, lon=10)
     assert not matches("within:0,10,5,20", "")
@@ -70,8 +70,8 @@ def test_a_region_holds_its_borders_and_needs_a_position():
     assert matches("cat -within:0,10,5,20", "cat")
 
 
-def test_scan_numbers_subscriptions_and_posts():
-    posts = [ScanPost("cat dog"), ScanPost(""), ScanPost("dog", 1, 1)]
+def test_matches_are_numbers_of_subscriptions_and_posts():
+    posts = [RawPost("cat dog"), RawPost(""), RawPost("dog", 1, 1)]
     queries = [parse("cat"), parse("dog"), parse("dog within:0,0,2,2"), parse("fish")]
-    assert scan(posts, queries) == {(0, 0), (1, 0), (1, 2), (2, 2)}
-    assert scan([], queries) == scan(posts, []) == set()
+    assert match_all(posts, queries) == {(0, 0), (1, 0), (1, 2), (2, 2)}
+    assert match_all([], queries) == match_all(posts, []) == set()

@@ -62,14 +62,14 @@ def collect_pairs(matches) -> list[tuple]:
 
 def expected_pairs(queries: Sequence[str], posts: pa.Table) -> list[tuple]:
     """Return what `collect_pairs` should return for posts with `id`, `text` and maybe a position."""
-    from tests.contract.matchers import expected  # every test loads this module: import little
+    from tidings.testing.oracles import expected_matches  # every test loads this module: import little
 
     positions = [
         posts[name].to_pylist() if name in posts.column_names else [None] * len(posts) for name in ("lat", "lon")
     ]
     scanned = [RawPost(*row) for row in zip(posts["text"].to_pylist(), *positions, strict=True)]
     ids = posts["id"].to_pylist()
-    return sorted(((query, ids[post]) for query, post in expected(queries, scanned)), key=str)
+    return sorted(((query, ids[post]) for query, post in expected_matches(queries, scanned)), key=str)
 
 
 def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:

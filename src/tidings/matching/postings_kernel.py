@@ -37,11 +37,13 @@ def has_term(bitmap, term):  # type: ignore[no-untyped-def]
 
 
 @inline
-def has_entry_terms(bitmap, entry, second, rest):  # type: ignore[no-untyped-def]
+def has_entry_terms(bitmap, entry, second_term, third_fourth):  # type: ignore[no-untyped-def]
     """Whether the bitmap of a post has the terms of an entry, up to four."""
-    if not has_term(bitmap, uint64(second[entry])):
+    if not has_term(bitmap, uint64(second_term[entry])):
         return False
-    return has_term(bitmap, uint64(rest[entry, _ZERO])) and has_term(bitmap, uint64(rest[entry, _ONE] & TERM_MASK))
+    return has_term(bitmap, uint64(third_fourth[entry, _ZERO])) and has_term(
+        bitmap, uint64(third_fourth[entry, _ONE] & TERM_MASK)
+    )
 
 
 @inline
@@ -53,7 +55,7 @@ def _mark(bitmap, terms, start, end):  # type: ignore[no-untyped-def]
 
 
 @inline
-def _mark_and_list_anchors(bitmap, terms, start, end, posting_start, second, anchors):  # type: ignore[no-untyped-def]
+def _mark_and_list_anchors(bitmap, terms, start, end, posting_start, second_term, anchors):  # type: ignore[no-untyped-def]
     """Mark the terms of one post; list the distinct ones with postings and prefetch these."""
     count = _ZERO
     bitmap[_ZERO] |= uint8(1)
@@ -61,7 +63,7 @@ def _mark_and_list_anchors(bitmap, terms, start, end, posting_start, second, anc
         term = uint64(terms[at])
         byte, bit = term >> uint64(3), uint8(1) << uint8(term & uint64(7))
         first = uint64(posting_start[term])
-        prefetch(second, first)
+        prefetch(second_term, first)
         anchors[count] = terms[at]
         count += uint64(first < uint64(posting_start[term + _ONE]) and bitmap[byte] & bit == 0)
         bitmap[byte] |= bit
@@ -75,11 +77,11 @@ def unmark(bitmap, terms, start, end):  # type: ignore[no-untyped-def]
 
 
 @inline
-def _read_postings(post, term, posting_start, second, rest, bitmap, pairs, used):  # type: ignore[no-untyped-def]
+def _read_postings(post, term, posting_start, second_term, third_fourth, bitmap, pairs, used):  # type: ignore[no-untyped-def]
     """Append the entries of one posting list that the post satisfies; return capacity + 1 if they do not fit."""
     capacity = uint64(pairs.shape[0])
     for entry in range(uint64(posting_start[term]), uint64(posting_start[term + _ONE])):
-        if has_entry_terms(bitmap, uint64(entry), second, rest):
+        if has_entry_terms(bitmap, uint64(entry), second_term, third_fourth):
             if used >= capacity:
                 return capacity + _ONE
             pairs[used, _ZERO], pairs[used, _ONE] = post, uint32(entry)
@@ -99,7 +101,7 @@ def _read_postings(post, term, posting_start, second, rest, bitmap, pairs, used)
     write(uint32, 2),
     write(uint64),
 )
-def find_candidates(terms, bounds, posting_start, second, rest, bitmap, anchors, pairs, state):  # type: ignore[no-untyped-def]
+def find_candidates(terms, bounds, posting_start, second_term, third_fourth, bitmap, anchors, pairs, state):  # type: ignore[no-untyped-def]
     """Write (post, entry) for all entries whose first four terms a post has; return False if `pairs` must grow.
 
     `anchors` is scratch space for the terms of the longest post.
@@ -109,10 +111,10 @@ def find_candidates(terms, bounds, posting_start, second, rest, bitmap, anchors,
     for post in range(uint64(state[POST]), uint64(bounds.shape[0])):
         start, end = uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])
         before = used
-        for number in range(_mark_and_list_anchors(bitmap, terms, start, end, posting_start, second, anchors)):
+        for number in range(_mark_and_list_anchors(bitmap, terms, start, end, posting_start, second_term, anchors)):
             if used <= capacity:
                 term = uint64(anchors[number])
-                used = _read_postings(uint32(post), term, posting_start, second, rest, bitmap, pairs, used)
+                used = _read_postings(uint32(post), term, posting_start, second_term, third_fourth, bitmap, pairs, used)
         unmark(bitmap, terms, start, end)
         if used > capacity:
             state[POST], state[USED] = post, before
@@ -147,14 +149,16 @@ def _find_residual(residual_entries, entry):  # type: ignore[no-untyped-def]
     read(uint32, 2),
     write(uint8),
 )
-def verify_residuals(pairs, terms, bounds, residual_entries, residual_start, code, regions, positions, rest, bitmap):  # type: ignore[no-untyped-def]
+def verify_residuals(  # type: ignore[no-untyped-def]
+    pairs, terms, bounds, residual_entries, residual_start, code, regions, positions, third_fourth, bitmap
+):
     """Keep the pairs whose entry has no residual or whose residual the post satisfies; return their number."""
     count = _ZERO
     marked = uint64(0xFFFFFFFF)
     start, end = _ZERO, _ZERO
     for number in range(uint64(pairs.shape[0])):
         post, entry = uint64(pairs[number, _ZERO]), pairs[number, _ONE]
-        if rest[uint64(entry), _ONE] & HAS_RESIDUAL:
+        if third_fourth[uint64(entry), _ONE] & HAS_RESIDUAL:
             if post != marked:
                 unmark(bitmap, terms, start, end)
                 start, end = uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])

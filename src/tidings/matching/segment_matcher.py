@@ -53,7 +53,7 @@ class SegmentMatcher:
         self._spatial_pairs = np.empty((_INITIAL_CAPACITY if len(segment.cell_keys) else 1, 2), np.uint32)
         self._hits = np.empty(_INITIAL_CAPACITY, np.uint32)
         self._shared = np.empty(0, np.uint32)
-        self._reporters = np.empty(len(segment.second), np.uint32)
+        self._reporters = np.empty(len(segment.second_term), np.uint32)
         entry_counts = np.zeros(len(segment), np.uint8)
         postings_kernel.list_reporters(
             segment.subscriber_start, segment.subscribers, removed, entry_counts, self._reporters
@@ -73,9 +73,10 @@ class SegmentMatcher:
 
     def _find(self, batch: AnalyzedBatch) -> NDArray[np.uint32]:
         s, state = self._segment, np.zeros(postings_kernel.STATE_SIZE, np.uint64)
-        listed = postings_kernel.term_buffer(batch.bounds)
-        arguments = (batch.terms, batch.bounds, self._posting_start, s.second, s.rest, self._bitmap, listed)
-        while not postings_kernel.find_candidates(*arguments, self._pairs, state):
+        posts = (batch.terms, batch.bounds)
+        entries = (self._posting_start, s.second_term, s.third_fourth_term)
+        scratch = (self._bitmap, postings_kernel.term_buffer(batch.bounds))
+        while not postings_kernel.find_candidates(*posts, *entries, *scratch, self._pairs, state):
             self._pairs = _double(self._pairs)
         return self._pairs[: int(state[postings_kernel.USED])]
 
@@ -85,9 +86,9 @@ class SegmentMatcher:
         grid_positions(positions.ravel(), places)
         posts = (batch.terms, batch.bounds, places, positions.ravel())
         lists = (self._anchor_sizes, self._cell_table, s.cell_keys, s.cell_start, s.cell_postings)
-        entries = (s.second, s.rest, s.asked, s.regions)
-        listed = postings_kernel.term_buffer(batch.bounds)
-        scratch = (self._bitmap, listed, np.empty((SIZES * len(listed), 3), np.uint64), self._undecided)
+        entries = (s.second_term, s.third_fourth_term, s.entry_region, s.regions)
+        anchors = postings_kernel.term_buffer(batch.bounds)
+        scratch = (self._bitmap, anchors, np.empty((SIZES * len(anchors), 3), np.uint64), self._undecided)
         while not spatial_kernel.find_spatial_candidates(
             *posts, *lists, *entries, *scratch, self._spatial_pairs, state
         ):
@@ -98,9 +99,11 @@ class SegmentMatcher:
         self, pairs: NDArray[np.uint32], batch: AnalyzedBatch, positions: NDArray[np.float64]
     ) -> NDArray[np.uint32]:
         s = self._segment
-        programs = (s.residual_entries, s.residual_start, s.code, s.regions)
+        residuals = (s.residual_entries, s.residual_start, s.residual_code, s.regions)
         posts = (batch.terms, batch.bounds)
-        count = postings_kernel.verify_residuals(pairs, *posts, *programs, positions.ravel(), s.rest, self._bitmap)
+        count = postings_kernel.verify_residuals(
+            pairs, *posts, *residuals, positions.ravel(), s.third_fourth_term, self._bitmap
+        )
         return pairs[:count]
 
     def _report(self, pairs: NDArray[np.uint32], posts: int) -> Hits:

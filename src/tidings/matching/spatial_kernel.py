@@ -129,8 +129,8 @@ def find_spatial_candidates(  # type: ignore[no-untyped-def]
     keys,
     starts,
     postings,
-    second,
-    rest,
+    second_term,
+    third_fourth,
     entry_region,
     regions,
     bitmap,
@@ -147,7 +147,7 @@ def find_spatial_candidates(  # type: ignore[no-untyped-def]
     """
     used = uint64(state[USED])
     capacity = uint64(pairs.shape[0])
-    first_with_region = uint64(second.size - entry_region.size)
+    first_with_region = uint64(second_term.size - entry_region.size)
     for post in range(uint64(state[POST]), uint64(bounds.shape[0])):
         if places[post, _ZERO] == _NOWHERE:
             continue
@@ -171,7 +171,9 @@ def find_spatial_candidates(  # type: ignore[no-untyped-def]
                 used += uint64(is_inside(regions, entry_region[entry - first_with_region], lon, lat))
             for posting in range(split, last):
                 entry = uint64(postings[posting, _ONE])
-                if has_term(bitmap, uint64(postings[posting, _ZERO])) and has_entry_terms(bitmap, entry, second, rest):
+                if has_term(bitmap, uint64(postings[posting, _ZERO])) and has_entry_terms(
+                    bitmap, entry, second_term, third_fourth
+                ):
                     pairs[used, _ZERO], pairs[used, _ONE] = uint32(post), uint32(entry)
                     used += uint64(is_inside(regions, entry_region[entry - first_with_region], lon, lat))
         unmark(bitmap, terms, start, end)

@@ -6,25 +6,17 @@ Tidings adds (negations, phrases, regions) is checked when the traversal reaches
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tidings.matching.plain_objects import PlainPost, iter_conjunctions, iter_posts, satisfies_residual
 from tidings.matching.segment_matcher import Hits
 from tidings.query.conjunctions import Conjunctions
-from tidings.query.geo.geometry import contains
 from tidings.query.residual import BaseResidual
 from tidings.text.analyzer import AnalyzedBatch
-
-
-@dataclass(frozen=True, slots=True)
-class _Post:
-    words: Set[int]
-    sequence: Sequence[int]  # the words in order, for phrases
-    lon: float
-    lat: float
 
 
 @dataclass(slots=True)
@@ -43,52 +35,27 @@ class TrieMatcher:
         self._root = _Node()
         self._regions = conjunctions.regions.ravel()
         order = None if rank is None else rank.__getitem__
-        terms, starts = conjunctions.terms.tolist(), conjunctions.starts.tolist()
-        conditions = zip(conjunctions.residual.tolist(), conjunctions.anchor_region.tolist(), strict=True)
-        for number, (subscription, (residual, region)) in enumerate(
-            zip(conjunctions.subscription.tolist(), conditions, strict=True)
-        ):
-            words = sorted(set(terms[starts[number] : starts[number + 1]]), key=order)
-            region_only = BaseResidual((), (), ((0, region),) if region >= 0 else ())
-            self._insert(words, subscription, conjunctions.residuals[residual - 1] if residual else region_only)
-
-    def _insert(self, words: Sequence[int], subscription: int, residual: BaseResidual) -> None:
-        """Add a conjunction, creating missing nodes; without words it stays at the root, which all posts visit."""
-        node = self._root
-        for word in words:
-            node = node.children.setdefault(word, _Node())
-        node.entries.append((subscription, residual))
+        for subscription, terms, residual in iter_conjunctions(conjunctions):
+            node = self._root  # a conjunction without words stays here, where all posts start
+            for term in sorted(terms, key=order):
+                node = node.children.setdefault(term, _Node())
+            node.entries.append((subscription, residual))
 
     def match(self, batch: AnalyzedBatch, positions: NDArray[np.float64]) -> Hits:
         """Return the matches; `positions` has longitude and latitude of every post, NaN if it has none."""
-        counts: list[int] = []
-        subscriptions: list[int] = []
-        for number, (start, end) in enumerate(batch.bounds.tolist()):
-            sequence = batch.terms[start:end].tolist()
-            matches = self._visit(_Post(set(sequence), sequence, *positions[number].tolist()))
-            counts.append(len(matches))
-            subscriptions += sorted(matches)
-        return Hits(np.array(subscriptions, np.uint32), np.array(counts, np.uint32))
+        matches = [sorted(self._visit(post)) for post in iter_posts(batch, positions)]
+        subscriptions = [subscription for row in matches for subscription in row]
+        return Hits(np.array(subscriptions, np.uint32), np.array([len(row) for row in matches], np.uint32))
 
-    def _visit(self, post: _Post) -> set[int]:
+    def _visit(self, post: PlainPost) -> set[int]:
         """Return the matches by scoped traversal: a child is visited if and only if its word is in the post."""
         matches: set[int] = set()
         pending = [self._root]
         while pending:
             node = pending.pop()
-            matches.update(subscription for subscription, residual in node.entries if self._satisfies(residual, post))
-            pending += [node.children[word] for word in node.children.keys() & post.words]
+            matches.update(s for s, residual in node.entries if satisfies_residual(residual, self._regions, post))
+            pending += [node.children[term] for term in node.children.keys() & post.terms]
         return matches
-
-    def _satisfies(self, residual: BaseResidual, post: _Post) -> bool:
-        """Whether the post satisfies the conditions of a conjunction other than its words."""
-        return (
-            post.words.isdisjoint(residual.forbidden)
-            and all(_has_phrase(terms, post.sequence) != negated for negated, terms in residual.phrases)
-            and all(
-                contains(self._regions, region, post.lon, post.lat) != negated for negated, region in residual.regions
-            )
-        )
 
 
 def rank_lexicographically(terms: Sequence[bytes]) -> list[int]:
@@ -97,9 +64,3 @@ def rank_lexicographically(terms: Sequence[bytes]) -> list[int]:
     for position, number in enumerate(sorted(range(len(terms)), key=terms.__getitem__)):
         rank[number + 1] = position
     return rank
-
-
-def _has_phrase(terms: Sequence[int], sequence: Sequence[int]) -> bool:
-    """Whether the terms are next to each other in the sequence."""
-    phrase = list(terms)
-    return any(sequence[at : at + len(phrase)] == phrase for at in range(len(sequence) - len(phrase) + 1))

@@ -1,0 +1,61 @@
+"""Conjunctions and posts as Python objects, for matchers that are written for clarity and not for speed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidings.query.conjunctions import Conjunctions
+from tidings.query.geo.geometry import contains
+from tidings.query.residual import BaseResidual
+from tidings.text.analyzer import AnalyzedBatch
+
+
+class PlainConjunction(NamedTuple):
+    """The required terms of a conjunction, and its residual: negations, phrases and regions."""
+
+    subscription: int
+    terms: Set[int]
+    residual: BaseResidual
+
+
+@dataclass(frozen=True, slots=True)
+class PlainPost:
+    terms: Set[int]
+    sequence: Sequence[int]  # the terms in order, for phrases
+    lon: float
+    lat: float
+
+
+def iter_conjunctions(conjunctions: Conjunctions) -> Iterator[PlainConjunction]:
+    terms, starts = conjunctions.terms.tolist(), conjunctions.starts.tolist()
+    subscriptions, regions = conjunctions.subscription.tolist(), conjunctions.anchor_region.tolist()
+    for number, residual in enumerate(conjunctions.residual.tolist()):
+        region_only = BaseResidual((), (), ((0, regions[number]),) if regions[number] >= 0 else ())
+        conditions = conjunctions.residuals[residual - 1] if residual else region_only
+        yield PlainConjunction(subscriptions[number], set(terms[starts[number] : starts[number + 1]]), conditions)
+
+
+def iter_posts(batch: AnalyzedBatch, positions: NDArray[np.float64]) -> Iterator[PlainPost]:
+    for (start, end), (lon, lat) in zip(batch.bounds.tolist(), positions.tolist(), strict=True):
+        sequence = batch.terms[start:end].tolist()
+        yield PlainPost(set(sequence), sequence, lon, lat)
+
+
+def satisfies_residual(residual: BaseResidual, regions: NDArray[np.float64], post: PlainPost) -> bool:
+    """Whether a post satisfies a residual; `regions` are the raveled regions of the conjunctions."""
+    return (
+        post.terms.isdisjoint(residual.forbidden)
+        and all(_has_phrase(terms, post.sequence) != negated for negated, terms in residual.phrases)
+        and all(contains(regions, region, post.lon, post.lat) != negated for negated, region in residual.regions)
+    )
+
+
+def _has_phrase(terms: Sequence[int], sequence: Sequence[int]) -> bool:
+    """Whether the terms are next to each other in the sequence."""
+    phrase = list(terms)
+    return any(sequence[at : at + len(phrase)] == phrase for at in range(len(sequence) - len(phrase) + 1))

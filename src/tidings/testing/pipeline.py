@@ -1,0 +1,135 @@
+"""Analyze, route, match and deduplicate in this process, as the Spark stages do, but without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidings.index.compile import GrowingVocabulary, compile_subscriptions
+from tidings.index.reader import Index, SegmentView
+from tidings.matching.brute_force import RawPost
+from tidings.matching.dedup import MatchDeduplicator, hits_schema
+from tidings.matching.segment_matcher import Matcher, SegmentMatcher
+from tidings.query.conjunctions import Conjunctions
+from tidings.routing.spatial_router import open_router
+from tidings.routing.wire import RoutedPosts, pack, routed_schema, unpack
+from tidings.testing.oracles import Matches
+from tidings.text.analyzer import AnalyzedBatch, Analyzer
+from tidings.text.vocabulary import Vocabulary
+
+MatcherFactory = Callable[[Conjunctions], Matcher]
+MatcherWithIds = tuple[Matcher, NDArray[np.int64]]  # with the id of each of its subscriptions
+
+
+class PostBatch(NamedTuple):
+    """Analyzed posts; `first` is the number of the first one."""
+
+    first: int
+    analyzed: AnalyzedBatch
+    positions: NDArray[np.float64]
+
+
+def subscription_table(queries: Sequence[str], ids: Sequence[int] | None = None) -> pa.Table:
+    """Return a table of subscriptions with these ids, by default 0, 1, 2, …"""
+    ids = range(len(queries)) if ids is None else ids
+    return pa.table({"id": pa.array(ids, pa.int64()), "query": pa.array(queries, pa.string())})
+
+
+def post_positions(posts: Sequence[RawPost]) -> NDArray[np.float64]:
+    """Return longitude and latitude of every post; NaN if missing."""
+    degrees = [[np.nan if degree is None else degree for degree in (post.lon, post.lat)] for post in posts]
+    return np.array(degrees, np.float64).reshape(-1, 2)
+
+
+def analyze_posts(analyzer: Analyzer, posts: Sequence[RawPost], batch_size: int) -> Iterator[PostBatch]:
+    """Yield the posts in analyzed batches."""
+    for first in range(0, len(posts), batch_size):
+        batch = posts[first : first + batch_size]
+        texts = pa.array([post.text for post in batch], pa.string())
+        yield PostBatch(first, analyzer.analyze(texts), post_positions(batch))
+
+
+def match_conjunctions(
+    factory: MatcherFactory, queries: Sequence[str], posts: Sequence[RawPost], batch_size: int = 1000
+) -> Matches:
+    """Return the sorted matches of the matcher that `factory` creates for the compiled queries."""
+    vocabulary = GrowingVocabulary()
+    compiled = compile_subscriptions(subscription_table(queries), vocabulary)
+    analyzer = Analyzer(Vocabulary.build(vocabulary.added.terms()), compiled.conjunctions.has_phrases)
+    return match_batches([(factory(compiled.conjunctions), compiled.rows)], analyze_posts(analyzer, posts, batch_size))
+
+
+def match_batches(matchers: Sequence[MatcherWithIds], batches: Iterable[PostBatch]) -> Matches:
+    """Return the sorted matches of all matchers, with duplicates."""
+    matches: Matches = []
+    for first, analyzed, positions in batches:
+        for matcher, ids in matchers:
+            hits = matcher.match(analyzed, positions)
+            assert hits.posts.dtype == hits.subscriptions.dtype == np.uint32
+            post_numbers = hits.posts.astype(np.int64) + first
+            matches += zip(ids[hits.subscriptions].tolist(), post_numbers.tolist(), strict=True)
+    return sorted(matches)
+
+
+def match_index(index: Index, posts: Sequence[RawPost], batch_size: int, deduplicate: bool = True) -> Matches:
+    """Return the sorted matches of an index by its plan; `deduplicate=False` omits the last step."""
+    batches = analyze_posts(index.analyzer(), posts, batch_size)
+    shards = [index.open_shard(number) for number in range(len(index.manifest.shards))]
+    matchers = [[_segment_matcher(view, index.manifest.terms) for view in shard] for shard in shards]
+    if index.manifest.plan is None:
+        return match_batches(matchers[0], batches)
+    return sorted(_match_partitioned(index, shards, matchers, batches, deduplicate))
+
+
+def segment_ids(view: SegmentView) -> NDArray[np.int64]:
+    """Return the subscription ids of a segment."""
+    ids: NDArray[np.int64] = view.segment.ids.to_numpy(zero_copy_only=False)
+    return ids
+
+
+def _segment_matcher(view: SegmentView, terms: int) -> MatcherWithIds:
+    return SegmentMatcher(view.segment, terms, view.removed), segment_ids(view)
+
+
+def _match_partitioned(
+    index: Index,
+    shards: Sequence[Sequence[SegmentView]],
+    matchers: Sequence[Sequence[MatcherWithIds]],
+    batches: Iterable[PostBatch],
+    deduplicate: bool,
+) -> Iterator[tuple[int, int]]:
+    router, deduplicator = open_router(index), MatchDeduplicator()
+    schema = routed_schema(pa.int64(), index.manifest.terms, index.manifest.regions, with_rows=True)
+    for number, (first, analyzed, positions) in enumerate(batches):
+        routed = router.route(analyzed, positions).batches
+        ids = pa.array(range(first, first + len(analyzed)), pa.int64())
+        for part in routed:
+            received = unpack(pack(part, ids, positions, schema), schema)
+            hits = _shard_hits(shards[part.matcher], matchers[part.matcher], received)
+            if deduplicate and index.manifest.shared:
+                yield from _pairs(deduplicator.add(number, len(routed), hits))
+            else:
+                yield from _pairs([pa.Table.from_batches([hits])])
+    assert not list(deduplicator.flush())
+
+
+def _shard_hits(shard: Sequence[SegmentView], matchers: Sequence[MatcherWithIds], posts: RoutedPosts) -> pa.RecordBatch:
+    """Return what one matcher finds in the posts that were routed to it."""
+    schema = hits_schema(pa.int64(), pa.int64())
+    batches = []
+    for (matcher, ids), view in zip(matchers, shard, strict=True):
+        hits = matcher.match(posts.analyzed, posts.positions)
+        rows, shared = pa.array(hits.posts), view.is_shared[hits.subscriptions].astype(bool)
+        columns = [posts.posts.take(rows), posts.ids.take(rows), ids[hits.subscriptions], shared]
+        batches.append(pa.record_batch([pa.array(column) for column in columns], schema=schema))
+    table = pa.Table.from_batches(batches, schema).combine_chunks()
+    return table.to_batches()[0] if len(table) else pa.RecordBatch.from_pylist([], schema)
+
+
+def _pairs(tables: Iterable[pa.Table]) -> Iterator[tuple[int, int]]:
+    for table in tables:
+        yield from zip(table.column("subscription_id").to_pylist(), table.column("post_id").to_pylist(), strict=True)
