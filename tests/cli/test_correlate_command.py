@@ -1,4 +1,4 @@
-"""`tidings correlate`, `trends` and `related` on files: the exact coefficients, every format, what is refused."""
+"""`tidings correlate`, `trends` and `related` on files: exact coefficients, all formats, invalid options."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.cli.runs import Result, several, tidings
+from tests.cli.runs import CommandResult, run_here
 
 DAY = 86_400
-POSTS = ["correlate", "posts.parquet", "--window", "2 days", "--slide", "1 day", "--sn", "1", "--json"]
+POSTS = ["correlate", "posts.parquet", "--window", "2 days", "--slide", "1 day", "--min-sightings", "1", "--json"]
 COMMANDS = {
-    "parquet": [*POSTS, "--partitions", "3", "--z", "10", "--threshold", "0.01", "--audit", "--out", "found"],
+    "parquet": [*POSTS, "--partitions", "3", "--check-every", "10", "--threshold", "0.01", "--audit", "--out", "found"],
     "jsonl": ["correlate", "odd.jsonl", "--window", "1 day", "--min-support", "1", "--out", "odd_out.jsonl", "--json"],
     "csv": [*POSTS, "--algorithm", "scl", "--partitioners", "2", "--out", "found.csv"],
     "late": ["correlate", "posts.csv", "--window", "1 day", "--lateness", "1 h", "--out", "l.csv"],
@@ -41,7 +41,7 @@ def tagged_posts() -> pa.Table:
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory) -> dict[str, Result]:
+def results(tmp_path_factory, spark) -> dict[str, CommandResult]:
     folder = tmp_path_factory.mktemp("correlate")
     pq.write_table(tagged_posts(), folder / "posts.parquet")
     pq.write_table(pa.table({"text": ["#a #b"]}), folder / "untimed.parquet")
@@ -57,12 +57,12 @@ def ran(tmp_path_factory) -> dict[str, Result]:
     (folder / "posts.csv").write_text(
         "time,text\n2020-01-01T10:00:00Z,#a #b\n2020-01-01T13:00:00Z,#a #b\n2020-01-01T10:30:00Z,#a #b\n"
     )
-    results = dict(zip(COMMANDS, several(list(COMMANDS.values()), folder), strict=True))
-    results["folder"] = folder  # type: ignore[assignment]
-    return results
+    all_results = dict(zip(COMMANDS, run_here(list(COMMANDS.values()), folder, spark), strict=True))
+    all_results["folder"] = folder  # type: ignore[assignment]
+    return all_results
 
 
-def by_definition(slides: int) -> dict:
+def coefficients_by_definition(slides: int) -> dict:
     rows = tagged_posts().to_pylist()
     found: dict = {}
     for row in rows:
@@ -78,7 +78,7 @@ def by_definition(slides: int) -> dict:
     }
 
 
-def written(path: Path) -> dict:
+def read_coefficients(path: Path) -> dict:
     if path.suffix == ".csv":
         with path.open() as lines:
             rows = [{**row, "tags": row["tags"].split(" ")} for row in csv.DictReader(lines)]
@@ -92,10 +92,10 @@ def written(path: Path) -> dict:
     }
 
 
-def test_out_has_every_coefficient_exactly(ran):
-    exact = {key: counts for key, counts in by_definition(2).items() if counts[0] >= 2}
-    assert written(ran["folder"] / "found") == exact
-    summary = ran["parquet"].summary
+def test_output_has_all_coefficients_exactly(results):
+    exact = {key: counts for key, counts in coefficients_by_definition(2).items() if counts[0] >= 2}
+    assert read_coefficients(results["folder"] / "found") == exact
+    summary = results["parquet"].summary
     assert summary["coefficients"] == len(exact)
     assert (summary["coverage"], summary["mean_error"]) == (1.0, 0.0)
     assert summary["repartitions"]
@@ -103,54 +103,56 @@ def test_out_has_every_coefficient_exactly(ran):
     assert sum(summary["loads"]) >= summary["tagged_posts"] == 609
 
 
-def test_every_algorithm_writes_the_same_coefficients(ran):
-    assert len(written(ran["folder"] / "found.csv")) == ran["csv"].summary["coefficients"]
-    assert ran["csv"].summary["coefficients"] == ran["parquet"].summary["coefficients"]
+def test_every_algorithm_writes_the_same_coefficients(results):
+    assert len(read_coefficients(results["folder"] / "found.csv")) == results["csv"].summary["coefficients"]
+    assert results["csv"].summary["coefficients"] == results["parquet"].summary["coefficients"]
 
 
-def test_rows_that_cannot_be_used_are_listed_and_stop_nothing(ran):
-    summary = ran["jsonl"].summary
+def test_rejected_rows_are_listed_and_do_not_stop_the_job(results):
+    summary = results["jsonl"].summary
     assert summary["reasons"] == {"the time is missing or cannot be read": 1, "the line cannot be read": 1}
-    found = [json.loads(line) for line in (ran["folder"] / "odd_out.jsonl").read_text().splitlines()]
+    found = [json.loads(line) for line in (results["folder"] / "odd_out.jsonl").read_text().splitlines()]
     assert {tuple(sorted(row["tags"])): row["support"] for row in found} == {
         ("flood", "storm"): 2,
         ("flood", "sea"): 1,
         ("sea", "storm"): 1,
         ("flood", "sea", "storm"): 1,
     }
-    listed = [json.loads(line) for line in (ran["folder"] / "odd_out.jsonl.rejected.jsonl").read_text().splitlines()]
+    listed = [
+        json.loads(line) for line in (results["folder"] / "odd_out.jsonl.rejected.jsonl").read_text().splitlines()
+    ]
     assert {row["reason"] for row in listed} == set(summary["reasons"])
 
 
-def test_an_empty_file_has_no_coefficients(ran):
-    assert ran["empty"].code == 0, ran["empty"].err
-    assert ran["empty"].summary["coefficients"] == 0
+def test_empty_file_has_no_coefficients(results):
+    assert results["empty"].code == 0, results["empty"].err
+    assert results["empty"].summary["coefficients"] == 0
 
 
-def test_posts_that_are_too_late_are_counted_and_dropped(ran):
-    assert ran["late"].code == 0, ran["late"].err
-    assert "1 too late" in ran["late"].out
+def test_late_posts_are_counted_and_dropped(results):
+    assert results["late"].code == 0, results["late"].err
+    assert "1 too late" in results["late"].out
 
 
-def test_trends_show_what_is_new_with_counts_and_posts(ran):
-    (first, *_) = ran["trends"].summary
+def test_trends_show_new_stories_with_counts_and_posts(results):
+    (first, *_) = results["trends"].summary
     assert sorted(first["tags"]) == ["new", "story"]
     assert first["tag_sets"][0]["support"] == 9
     assert len(first["posts"]) == 3
-    assert "9 of 9 posts have all of them" in ran["shown"].out
+    assert "9 of 9 posts have all of them" in results["shown"].out
 
 
-def test_related_tags_come_by_their_coefficient(ran):
-    found = ran["related"].summary
+def test_related_tags_are_sorted_by_coefficient(results):
+    found = results["related"].summary
     assert len(found) == 2
     assert found[0]["jaccard"] >= found[1]["jaccard"]
 
 
-def test_what_exists_is_not_overwritten_and_a_time_is_asked_for(ran):
-    assert ran["again"].code == 2
-    assert "already exists" in ran["again"].err
-    assert ran["no time"].code == 2
-    assert "column `time`" in ran["no time"].err
+def test_existing_output_is_kept_and_posts_need_a_time(results):
+    assert results["again"].code == 2
+    assert "already exists" in results["again"].err
+    assert results["no time"].code == 2
+    assert "column `time`" in results["no time"].err
 
 
 @pytest.mark.parametrize(
@@ -163,8 +165,8 @@ def test_what_exists_is_not_overwritten_and_a_time_is_asked_for(ran):
         (["--window", "1 h", "--track", "the"], "cannot be tracked"),
     ],
 )
-def test_a_wrong_command_is_told_in_one_sentence(tmp_path, arguments, sentence):
+def test_invalid_options_are_rejected_in_one_sentence(tmp_path, arguments, sentence):
     pq.write_table(pa.table({"text": ["#a"], "time": [1]}), tmp_path / "p.parquet")
-    result = tidings("correlate", "p.parquet", *arguments, "--out", "o", folder=tmp_path)
+    (result,) = run_here([["correlate", "p.parquet", *arguments, "--out", "o"]], tmp_path)
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert sentence in result.err

@@ -14,7 +14,8 @@ from tidings.cli.main import run
 BANNED = re.compile(
     r"\b(anew|in vain|of use|of late|whoever|meanwhile|beside|at once|so many|so much|so often|so long|is none|thrice"
     r"|told|tells?|says?|said|hears?|knows?|wants?|minds?|mends?|mended|refused|withh[eo]ld|come what may|relearn"
-    r"|figures|(posts|match(es|ers)|articles|updates|requests|queries) an? (second|day|hour|line|post|subscription|batch))\b",
+    r"|figures|(posts|match(es|ers)|articles|updates|requests|queries) an?"
+    r" (second|day|hour|line|post|subscription|batch))\b",
     re.IGNORECASE,
 )
 RAW_TYPE = re.compile(r"<(bool|str|int|float|path|text|enum|[a-z]+ range)\b", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""`tidings match` on real files: every format in and out, what is rejected, what is refused, how it ends."""
+"""`tidings match` on files of every format, with rejected rows, unusable files, a full disk and an interrupt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.cli.runs import TIDINGS, environment, several, tidings
+from tests.cli.runs import TIDINGS, environment, run_command, run_here
 
 from tidings.demo.generate import DEMO_QUERIES, generate_posts
 from tidings.matching.brute_force import match_all
@@ -57,7 +57,7 @@ COMMANDS = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """The same posts and subscriptions in every format, and some odd ones."""
+    """The same posts and subscriptions in every format, and files with errors."""
     folder = tmp_path_factory.mktemp("match")
     rows = [{**row, "time": row["time"].isoformat()} for row in POSTS.to_pylist()]
     pq.write_table(POSTS, folder / "posts.parquet")
@@ -68,7 +68,7 @@ def folder(tmp_path_factory) -> Path:
     write_csv(folder / "csv" / "2.csv", rows[250:], POSTS.column_names[::-1])  # another order of columns
     named = [{"id": number, "query": query} for number, query in enumerate(QUERIES, 1)]
     (folder / "subs.txt").write_text("\n".join(QUERIES))
-    (folder / "subs.jsonl").write_text("".join(json.dumps(one) + "\n" for one in named))
+    (folder / "subs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in named))
     write_csv(folder / "subs.csv", named, ["id", "query"])
     pq.write_table(pa.Table.from_pylist(named), folder / "subs.parquet")
     write_odd(folder)
@@ -103,9 +103,9 @@ def write_csv(file: Path, rows: list[dict], names: list[str]) -> None:
 
 
 @pytest.fixture(scope="module")
-def results(folder):
-    """All commands, run one after the other in one process."""
-    done = several([["match", *arguments, "--json"] for arguments in COMMANDS.values()], folder)
+def results(folder, spark):
+    """The results of all commands."""
+    done = run_here([["match", *arguments, "--json"] for arguments in COMMANDS.values()], folder, spark)
     return dict(zip(COMMANDS, done, strict=True))
 
 
@@ -113,7 +113,9 @@ def results(folder):
 def expected():
     places = zip(*(POSTS[name].to_pylist() for name in ("text", "lat", "lon")), strict=True)
     ids = POSTS["id"].to_pylist()
-    return sorted((subscription + 1, ids[post]) for subscription, post in match_all(places, [parse(q) for q in QUERIES]))
+    return sorted(
+        (subscription + 1, ids[post]) for subscription, post in match_all(places, [parse(q) for q in QUERIES])
+    )
 
 
 def read_csv(file: Path) -> list[tuple[str, str]]:
@@ -128,7 +130,7 @@ def read_lines(file: Path) -> list[dict]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def test_parquet_in_and_out_gives_the_matches_of_the_scan(folder, results, expected):
+def test_parquet_gives_the_matches_of_the_brute_force_matcher(folder, results, expected):
     table = pq.read_table(folder / "m.parquet")
     assert table.schema.names == ["subscription_id", "post_id", "index_version"]
     assert {str(kind) for kind in table.schema.types} == {"int64"}
@@ -136,19 +138,19 @@ def test_parquet_in_and_out_gives_the_matches_of_the_scan(folder, results, expec
     assert results["parquet"].summary["matches"] == len(expected) > 20
 
 
-def test_zipped_json_lines_in_and_json_lines_out_give_the_same(folder, results, expected):
+def test_json_lines_give_the_same_matches(folder, results, expected):
     assert results["json"].summary["plan"] == "partitioned"
     found = read_lines(folder / "m.jsonl")
-    assert sorted((one["subscription_id"], one["post_id"]) for one in found) == expected
+    assert sorted((row["subscription_id"], row["post_id"]) for row in found) == expected
 
 
-def test_csv_in_and_out_gives_the_same_with_ids_as_text(folder, results, expected):
+def test_csv_gives_the_same_matches_with_ids_as_text(folder, results, expected):
     wanted = sorted((str(subscription), str(post)) for subscription, post in expected)
     assert results["csv"].summary["matches"] == results["glob"].summary["matches"] == len(wanted)
     assert read_csv(folder / "m.csv") == wanted  # as replaced by the run with the glob
 
 
-def test_the_summary_has_the_keys_it_promises(results):
+def test_summary_has_all_keys(results):
     summary = results["parquet"].summary
     assert set(summary) == KEYS
     assert summary["posts"] == 400
@@ -158,7 +160,7 @@ def test_the_summary_has_the_keys_it_promises(results):
     assert summary["posts_per_second"] > 0
 
 
-def test_ids_keep_their_value_and_shared_ones_count_once(folder, results):
+def test_ids_keep_their_value_and_repeated_ones_count_once(folder, results):
     found = read_csv(folder / "odd-matches.csv")
     generated = [post for _, post in found if len(post) == 32]
     assert len(generated) == 1
@@ -167,36 +169,43 @@ def test_ids_keep_their_value_and_shared_ones_count_once(folder, results):
     assert results["odd"].summary["duplicate_posts"] == 1
 
 
-def test_what_is_rejected_is_counted_by_reason_and_listed(folder, results):
+def test_rejected_rows_are_counted_by_reason_and_listed(folder, results):
     summary = results["odd"].summary
     reasons = summary["reasons"]
     assert summary["posts"] == 9
-    assert reasons["posts"] == {"lat is not between -90 and 90": 1, "the text is missing": 1, "the line cannot be read": 1}
+    assert reasons["posts"] == {
+        "lat is not between -90 and 90": 1,
+        "the text is missing": 1,
+        "the line cannot be read": 1,
+    }
     assert summary["rejected_posts"] == 3
     assert summary["rejected_subscriptions"] == sum(reasons["subscriptions"].values()) == 2
     assert summary["rejected_file"] == "odd-matches.csv.rejected.jsonl"
     listed = read_lines(folder / summary["rejected_file"])
-    assert [(one["kind"], one["id"], one["line"]) for one in listed if one["kind"] == "subscription"] == [
+    assert [(row["kind"], row["id"], row["line"]) for row in listed if row["kind"] == "subscription"] == [
         ("subscription", "002", 3), ("subscription", "001", 4),
     ]  # fmt: skip
-    assert {(one["id"], one["text"]) for one in listed if one["kind"] == "post"} >= {("011", None), ("012", "storm")}
-    assert any(one["text"] == "not JSON: storm" for one in listed)
+    assert {(row["id"], row["text"]) for row in listed if row["kind"] == "post"} >= {("011", None), ("012", "storm")}
+    assert any(row["text"] == "not JSON: storm" for row in listed)
 
 
-def test_csv_is_read_by_its_standard_and_bad_rows_are_set_aside(folder, results):
+def test_csv_follows_rfc_4180_and_invalid_rows_are_rejected(folder, results):
     summary = results["csv-odd"].summary
     assert summary["reasons"]["posts"] == {"lat is not a number": 1, "the line cannot be read": 1}
     found = read_lines(folder / "odd-csv.jsonl")
-    assert sorted((one["subscription_id"], one["post_id"]) for one in found) == [("001", "007"), ("001", "10")]
+    assert sorted((row["subscription_id"], row["post_id"]) for row in found) == [("001", "007"), ("001", "10")]
 
 
-def test_binary_enormous_and_invalid_texts_are_told_apart(folder, results):
+def test_binary_too_long_and_invalid_texts_are_rejected(folder, results):
     summary = results["binary"].summary
-    assert summary["reasons"]["posts"] == {"the text is not valid UTF-8": 1, "the text is longer than 1,048,576 bytes": 1}
+    assert summary["reasons"]["posts"] == {
+        "the text is not valid UTF-8": 1,
+        "the text is longer than 1,048,576 bytes": 1,
+    }
     assert pq.read_table(folder / "binary")["post_id"].to_pylist() == [1]
 
 
-def test_no_posts_are_no_matches(folder, results):
+def test_empty_file_gives_no_matches(folder, results):
     assert results["none"].summary["posts"] == 0
     assert (folder / "none.csv").read_text() == "subscription_id,post_id,index_version\n"
 
@@ -210,7 +219,7 @@ def test_no_posts_are_no_matches(folder, results):
         ("damaged", "damaged.parquet: the file is damaged"),
     ],
 )
-def test_files_that_cannot_be_used_are_named(folder, results, name, sentence):
+def test_unusable_files_are_rejected_by_name(folder, results, name, sentence):
     result = results[name]
     assert (result.code, result.out) == (2, "")
     assert sentence in result.err
@@ -218,50 +227,56 @@ def test_files_that_cannot_be_used_are_named(folder, results, name, sentence):
     assert not list(folder.glob(f"{name}.csv*"))
 
 
-def test_nothing_of_the_work_is_left_behind(folder, results):
+def test_no_temporary_files_are_left(folder, results):
     assert not list(folder.glob(".*"))
 
 
-def test_people_get_progress_and_a_summary(folder):
-    result = tidings("match", "odd.jsonl", "-s", "odd.csv", "-o", "shown.csv", folder=folder)
+def test_progress_and_summary_are_printed_as_text(folder, spark):
+    (result,) = run_here([["match", "odd.jsonl", "-s", "odd.csv", "-o", "shown.csv"]], folder, spark)
     assert result.code == 0, result.err
-    told = result.err.splitlines()
-    assert told[0] == "tidings: starting Spark"
-    assert "tidings: matching" in told
-    assert all(line.startswith("tidings: ") for line in told), "Spark keeps quiet"
-    for line in ("9, of which 3 rejected", "1 × the text is missing", "1 repeat an id", "posts/s", "shown.csv.rejected.jsonl"):
+    lines = result.err.splitlines()
+    assert lines[0] == "tidings: starting Spark"
+    assert "tidings: matching" in lines
+    assert all(line.startswith("tidings: ") for line in lines), "no output of Spark"
+    for line in (
+        "9, of which 3 rejected",
+        "1 × the text is missing",
+        "1 have an id that occurred before",
+        "posts/s",
+        "shown.csv.rejected.jsonl",
+    ):
         assert line in result.out
     assert "replicated: " in result.out
 
 
-@pytest.mark.skipif(shutil.which("unshare") is None, reason="a small disk of its own needs unshare")
-def test_a_full_disk_is_one_sentence_and_nothing_is_left(folder):
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare")
+def test_full_disk_is_reported_in_one_sentence(folder):
     posts = pa.table({"id": pa.array(range(60_000)), "text": ["storm"] * 60_000})
     pq.write_table(posts, folder / "many.parquet")
     (folder / "disk").mkdir()
     script = 'mount -t tmpfs -o size=64k tmpfs disk && "$@"; code=$?; ls -A disk; exit $code'
     command = ("unshare", "-rm", "sh", "-c", script, "sh", *TIDINGS)
     if subprocess.run([*command[:4], "mount -t tmpfs tmpfs disk"], cwd=folder, capture_output=True).returncode:
-        pytest.skip("this machine does not let us mount a small disk")
+        pytest.skip("mounting a small disk is not permitted")
     arguments = ("match", "many.parquet", "-s", "subs.txt", "-o", "disk/out.jsonl", "--json")
-    result = tidings(*arguments, folder=folder, command=command)
+    result = run_command(*arguments, folder=folder, command=command)
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith("tidings: disk/out.jsonl: no space left on the device")
     assert result.err.count("\n") == 1
 
 
-def test_an_interrupt_leaves_nothing_behind(folder):
+def test_interrupt_leaves_no_partial_result(folder):
     arguments = ["match", "posts.parquet", "-s", "subs.txt", "-o", "interrupted"]
     process = subprocess.Popen(
         [*TIDINGS, *arguments], cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     assert process.stderr is not None
-    told = next((line for line in process.stderr if "matching" in line or "wrong" in line), "")
-    assert told == "tidings: matching\n"
+    lines = next((line for line in process.stderr if "matching" in line or "error" in line), "")
+    assert lines == "tidings: matching\n"
     time.sleep(0.5)
     os.kill(process.pid, signal.SIGINT)
     rest = process.stderr.read()
     assert process.wait(60) == 130
-    assert rest == "tidings: interrupted; nothing half-written was left behind.\n"
+    assert rest == "tidings: interrupted; no partial result was left.\n"
     assert not list(folder.glob("*interrupted*"))
     assert not list(folder.glob(".*interrupted*"))

@@ -1,4 +1,4 @@
-"""What `tidings matches` promises."""
+"""The command `tidings matches`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cli.runs import TIDINGS, environment
 from tests.store import batches
 
 from tidings.cli.main import run
-from tidings.cli.output import one_line
+from tidings.cli.output import to_line
 from tidings.store import open_store
 from tidings.text.sanitize import clean_text
 
@@ -22,7 +22,7 @@ HOSTILE = "storm\r\n\x1b[2J\x1b]8;;http://evil\x07click\x1b]8;;\x07 \x9b31m\u202
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path, monkeypatch):
+def empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TIDINGS_STATE", raising=False)
     monkeypatch.delenv("TIDINGS_WORK", raising=False)
@@ -30,24 +30,24 @@ def _here(tmp_path, monkeypatch):
 
 @pytest.fixture
 def store():
-    """With one subscription of ann's."""
+    """A store with one subscription of ann."""
     with open_store("tidings-state") as opened:
-        opened.QQ_subscribe_QQ("storm", "ann")
+        opened.subscriptions.add("storm", "ann")
         yield opened
 
 
 @pytest.fixture
-def said(capsys):
-    def say(*arguments: object) -> tuple[int, str, str]:
+def run_matches(capsys):
+    def run_it(*arguments: object) -> tuple[int, str, str]:
         code = run(["matches", *map(str, arguments)])
         printed = capsys.readouterr()
         return code, printed.out, printed.err
 
-    return say
+    return run_it
 
 
-def find(store, batch, ids, **columns):
-    """A batch whose posts all match subscription 1."""
+def commit_matches(store, batch, ids, **columns):
+    """Commit a batch whose posts all match subscription 1."""
     posts = batches.posts(ids, **columns)
     batches.run(store, batch, posts, [(1, row) for row in range(len(ids))])
 
@@ -56,54 +56,56 @@ def ids_of(out):
     return [json.loads(line)["post_id"] for line in out.splitlines()]
 
 
-def test_a_match_is_one_line_of_cursor_id_time_author_text_and_link(store, said):
-    find(store, 1, ["007"], text=["A storm"], time=["2026-05-01T12:00:00Z"], author=["bo"], link=["http://x.y/1"])
-    code, out, err = said(1)
-    (match,) = store.matches(1)
+def test_match_is_one_line_of_cursor_id_time_author_text_and_link(store, run_matches):
+    commit_matches(
+        store, 1, ["007"], text=["A storm"], time=["2026-05-01T12:00:00Z"], author=["bo"], link=["http://x.y/1"]
+    )
+    code, out, err = run_matches(1)
+    (match,) = store.matches.since(1)
     assert (code, out) == (0, f"{match.cursor}\t007\t2026-05-01T12:00:00Z\tbo\tA storm\thttp://x.y/1\n")
-    assert err == f"tidings: go on with --since {match.cursor}\n"
+    assert err == f"tidings: continue with --since {match.cursor}\n"
 
 
-def test_who_goes_on_from_the_cursor_sees_each_once(store, said):
-    find(store, 1, list(range(5)))
+def test_continuing_from_the_cursor_shows_each_match_once(store, run_matches):
+    commit_matches(store, 1, list(range(5)))
     seen, cursor = [], 0
-    while page := said(1, "--since", cursor, "--limit", 2, "--json")[1]:
+    while page := run_matches(1, "--since", cursor, "--limit", 2, "--json")[1]:
         seen += ids_of(page)
         cursor = json.loads(page.splitlines()[-1])["cursor"]
     assert seen == [0, 1, 2, 3, 4]
-    code, out, err = said(1, "--since", cursor)
+    code, out, err = run_matches(1, "--since", cursor)
     assert (code, out) == (0, "")
-    assert err == f"tidings: no matches after cursor {cursor}; go on later with --since {cursor}\n"
+    assert err == f"tidings: no matches after cursor {cursor}; continue later with --since {cursor}\n"
 
 
-def test_it_says_when_there_are_more(store, said):
-    find(store, 1, list(range(3)))
-    assert "there are more; go on with --since" in said(1, "--limit", 2)[2]
-    assert "there are more" not in said(1, "--limit", 3)[2]
+def test_more_matches_are_announced(store, run_matches):
+    commit_matches(store, 1, list(range(3)))
+    assert "there are more; continue with --since" in run_matches(1, "--limit", 2)[2]
+    assert "there are more" not in run_matches(1, "--limit", 3)[2]
 
 
-def test_a_hundred_are_shown_unless_told_otherwise(store, said):
-    find(store, 1, list(range(2500)))
-    assert len(ids_of(said(1, "--json")[1])) == 100
-    told = [json.loads(line) for line in said(1, "--json", "--limit", 2300)[1].splitlines()]
-    cursors = [match["cursor"] for match in told]
+def test_hundred_matches_are_shown_by_default(store, run_matches):
+    commit_matches(store, 1, list(range(2500)))
+    assert len(ids_of(run_matches(1, "--json")[1])) == 100
+    matches = [json.loads(line) for line in run_matches(1, "--json", "--limit", 2300)[1].splitlines()]
+    cursors = [match["cursor"] for match in matches]
     assert cursors == sorted(cursors)
-    assert len({match["post_id"] for match in told}) == len(set(cursors)) == 2300
+    assert len({match["post_id"] for match in matches}) == len(set(cursors)) == 2300
 
 
-def test_json_has_the_whole_match_as_it_was_stored(store, said):
-    find(store, 1, [5], text=[HOSTILE], tags=[["a", "b"]], lat=[1.5], lon=[2.5])
-    out = said(1, "--json")[1]
-    told = json.loads(out)
-    assert told["text"] == clean_text(HOSTILE.replace("\x00", "\ufffd"))
-    assert (told["tags"], told["lat"], told["index_version"], told["batch"]) == (["a", "b"], 1.5, 1, 1)
+def test_json_has_the_complete_match(store, run_matches):
+    commit_matches(store, 1, [5], text=[HOSTILE], tags=[["a", "b"]], lat=[1.5], lon=[2.5])
+    out = run_matches(1, "--json")[1]
+    match = json.loads(out)
+    assert match["text"] == clean_text(HOSTILE.replace("\x00", "\ufffd"))
+    assert (match["tags"], match["lat"], match["index_version"], match["batch"]) == (["a", "b"], 1.5, 1, 1)
     assert "東京" in out
     assert not {"\x1b", "\x9b", "\u202e"} & set(out)
 
 
-def test_nothing_in_a_post_commands_the_terminal(store, said):
-    find(store, 1, ["i\x1b[1md"], text=[HOSTILE], author=["a\x1b[2J\nb"], link=["http://x\x1b[0m/\t1"])
-    out = said(1)[1]
+def test_control_characters_of_a_post_are_removed(store, run_matches):
+    commit_matches(store, 1, ["i\x1b[1md"], text=[HOSTILE], author=["a\x1b[2J\nb"], link=["http://x\x1b[0m/\t1"])
+    out = run_matches(1)[1]
     assert out.count("\n") == 1
     assert out.count("\t") == 5
     assert not {"\x1b", "\x9b", "\x07", "\x00", "\r", "\u202e"} & set(out)
@@ -112,12 +114,12 @@ def test_nothing_in_a_post_commands_the_terminal(store, said):
     assert "[bold]x[/] 東京" in out
 
 
-def test_long_texts_are_shortened_to_the_cells_of_a_line():
-    assert one_line("a" * 50, 10) == "a" * 9 + "…"
-    assert one_line("東" * 50, 10) == "東" * 4 + "…"
-    assert one_line("exactly 10", 10) == "exactly 10"
-    assert len(one_line("z" + "\u0301" * 100_000, 10)) <= 41
-    assert one_line("\x1b[0m" * 5 + "x\x1b", 10) == "x"
+def test_long_texts_are_truncated_to_cells():
+    assert to_line("a" * 50, 10) == "a" * 9 + "…"
+    assert to_line("東" * 50, 10) == "東" * 4 + "…"
+    assert to_line("exactly 10", 10) == "exactly 10"
+    assert len(to_line("z" + "\u0301" * 100_000, 10)) <= 41
+    assert to_line("\x1b[0m" * 5 + "x\x1b", 10) == "x"
 
 
 @pytest.mark.parametrize(
@@ -130,26 +132,26 @@ def test_long_texts_are_shortened_to_the_cells_of_a_line():
         (["1", "--limit", "0"], "--limit"),
     ],
 )
-def test_what_is_not_there_is_told_in_one_sentence(store, said, arguments, sentence):
-    code, out, err = said(*arguments)
+def test_errors_are_reported_in_one_sentence(store, run_matches, arguments, sentence):
+    code, out, err = run_matches(*arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert sentence in err
 
 
-def test_the_owner_sees_her_matches(store, said):
-    find(store, 1, [1])
-    assert ids_of(said(1, "--owner", "ann", "--json")[1]) == [1]
+def test_owner_sees_its_matches(store, run_matches):
+    commit_matches(store, 1, [1])
+    assert ids_of(run_matches(1, "--owner", "ann", "--json")[1]) == [1]
 
 
-def test_following_ends_at_its_limit(store, said):
-    find(store, 1, list(range(5)))
-    code, out, _ = said(1, "--follow", "--limit", 3, "--json")
+def test_follow_ends_at_the_limit(store, run_matches):
+    commit_matches(store, 1, list(range(5)))
+    code, out, _ = run_matches(1, "--follow", "--limit", 3, "--json")
     assert (code, ids_of(out)) == (0, [0, 1, 2])
 
 
 @contextmanager
-def following(*arguments):
-    """`tidings matches 1 --follow` in a process of its own."""
+def follow_process(*arguments):
+    """Run `tidings matches 1 --follow` in a process of its own."""
     process = subprocess.Popen(
         [*TIDINGS, "matches", "1", "--follow", "--json", *arguments],
         env=environment(),
@@ -165,33 +167,33 @@ def following(*arguments):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_followed_matches_appear_as_they_arrive_until_a_signal_ends_it_with_0(store, number):
-    find(store, 1, [1])
-    with following() as process:
+def test_follow_prints_new_matches_until_a_signal(store, number):
+    commit_matches(store, 1, [1])
+    with follow_process() as process:
         assert json.loads(process.stdout.readline())["post_id"] == 1
-        find(store, 2, [2])
+        commit_matches(store, 2, [2])
         stored_at = time.monotonic()
-        told = json.loads(process.stdout.readline())
-        assert told["post_id"] == 2
+        match = json.loads(process.stdout.readline())
+        assert match["post_id"] == 2
         assert time.monotonic() - stored_at < 2
-        time.sleep(0.5)  # the cursor is noted after the match was printed: told again sooner than not at all
+        time.sleep(0.5)  # the cursor advances after a match is printed
         process.send_signal(number)
         out, err = process.communicate(timeout=10)
     assert (process.returncode, out) == (0, "")
-    assert err == f"tidings: go on with --since {told['cursor']}\n"
+    assert err == f"tidings: continue with --since {match['cursor']}\n"
 
 
-def test_following_ends_with_0_as_soon_as_the_pipe_is_closed_even_when_nothing_arrives(store):
-    find(store, 1, [1])
-    with following() as process:
+def test_follow_ends_when_the_pipe_is_closed(store):
+    commit_matches(store, 1, [1])
+    with follow_process() as process:
         process.stdout.readline()
         process.stdout.close()
         assert process.wait(timeout=5) == 0
         assert process.stderr.read() == ""
 
 
-def test_a_pipe_closed_early_is_no_failure(store):
-    find(store, 1, list(range(5000)))
+def test_closed_pipe_is_not_an_error(store):
+    commit_matches(store, 1, list(range(5000)))
     command = f"{' '.join(TIDINGS)} matches 1 --limit 5000 --json"
     done = subprocess.run(
         ["bash", "-c", f"{command} | head -1; echo ${{PIPESTATUS[0]}}"],
@@ -205,10 +207,10 @@ def test_a_pipe_closed_early_is_no_failure(store):
     assert done.stdout.splitlines()[1] == "0"
 
 
-def test_a_subscription_removed_while_it_is_followed_ends_it(store):
-    find(store, 1, [1])
-    with following() as process:
+def test_follow_ends_when_the_subscription_is_removed(store):
+    commit_matches(store, 1, [1])
+    with follow_process() as process:
         process.stdout.readline()
-        store.unsubscribe(1)
+        store.subscriptions.remove(1)
         _, err = process.communicate(timeout=10)
     assert (process.returncode, err) == (2, "tidings: Subscription 1 was removed.\n")

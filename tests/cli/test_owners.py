@@ -1,4 +1,4 @@
-"""`tidings owner` and the start and end of `tidings serve`."""
+"""`tidings owners`, and the start and the end of `tidings serve`."""
 
 from __future__ import annotations
 
@@ -12,55 +12,57 @@ import urllib.request
 from urllib.error import HTTPError
 
 import pytest
-from tests.cli.runs import TIDINGS, environment, several, tidings
+from tests.cli.runs import TIDINGS, environment, run_here
 
 from tidings.cli import owners
-from tidings.store import Store, open_store
+from tidings.store import open_store
+from tidings.store.feeds import Feeds
 
-ALONE = ("--no-stream", "--no-crawl", "--no-hooks")
+ALONE = ("--no-stream", "--no-crawl", "--no-webhooks")
 
 
-def test_owners_are_made_listed_changed_and_removed(tmp_path):
-    made, again, wrong, quotas, listed, revoked, given, removed, gone = several(
+def test_owners_are_added_listed_changed_and_removed(tmp_path):
+    added, duplicate, invalid, quotas, listed, revoked, given, removed, gone = run_here(
         [
-            ["owner", "add", "ann", "--subscriptions", "5", "--json"],
-            ["owner", "add", "ann"],
-            ["owner", "add", "Ann!"],
-            ["owner", "quotas", "ann", "--feeds", "7", "--json"],
-            ["owner", "list", "--json"],
-            ["owner", "revoke", "ann"],
-            ["owner", "token", "ann"],
-            ["owner", "remove", "ann"],
-            ["owner", "revoke", "ann"],
+            ["owners", "add", "ann", "--subscriptions", "5", "--json"],
+            ["owners", "add", "ann"],
+            ["owners", "add", "Ann!"],
+            ["owners", "quotas", "ann", "--feeds", "7", "--json"],
+            ["owners", "list", "--json"],
+            ["owners", "revoke", "ann"],
+            ["owners", "token", "ann"],
+            ["owners", "remove", "ann"],
+            ["owners", "revoke", "ann"],
         ],
         tmp_path,
     )
-    token = made.summary["token"]
-    assert (again.code, wrong.code, gone.code) == (2, 2, 2)
-    assert "already" in again.err
-    assert "cannot be an owner" in wrong.err
-    assert quotas.summary["quotas"] == {"subscriptions": 5, "feeds": 7, "posts_a_day": 100_000}
+    token = added.summary["token"]
+    assert (duplicate.code, invalid.code, gone.code) == (2, 2, 2)
+    assert "already" in duplicate.err
+    assert "not a valid name" in invalid.err
+    assert quotas.summary["quotas"] == {"subscriptions": 5, "feeds": 7, "posts_per_day": 100_000}
     assert json.loads(listed.out)["tokens"] == 1
     assert token not in listed.out
     assert revoked.out == "1 token of ann revoked\n"
     assert re.fullmatch(r"tidings_[\w-]{43}\n", given.out)
     assert given.out.strip() != token
     assert removed.code == 0
-    assert "no owner ann" in gone.err
+    assert "Owner ann does not exist. `tidings owners list`" in gone.err
 
 
-def test_a_removed_owner_takes_its_feeds_along(tmp_path):
+def test_removing_an_owner_removes_its_feeds(tmp_path):
     with open_store(tmp_path) as store:
         store.accounts.add("ann")
-        store.add_feed("https://e.org/rss", "ann")
-    assert tidings("owner", "remove", "ann", "--state", tmp_path).code == 0
+        store.feeds.add("https://e.org/rss", "ann")
+    (removed,) = run_here([["owners", "remove", "ann", "--state", tmp_path]], tmp_path)
+    assert removed.code == 0
     with open_store(tmp_path) as store:
-        assert list(store.feeds()) == []
+        assert list(store.feeds.all()) == []
 
 
 @pytest.fixture
 def served(tmp_path):
-    """Starts `tidings serve` without its children; its process and what it printed first."""
+    """Starts `tidings serve` without children; returns its process and its first lines."""
     running = []
 
     def start(*options):
@@ -80,7 +82,7 @@ def served(tmp_path):
         process.communicate()
 
 
-def test_the_first_start_makes_an_owner_and_tells_its_token_once(served):
+def test_first_start_creates_an_owner_and_prints_its_token_once(served):
     process, lines = served()
     token = re.fullmatch(r"owner me, token (tidings_\S+) \(it is not shown again\)\n", lines[0])[1]
     address = re.fullmatch(r"open (http://127\.0\.0\.1:\d+)/#token=(\S+)\n", lines[1])
@@ -97,10 +99,10 @@ def test_the_first_start_makes_an_owner_and_tells_its_token_once(served):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_also_while_somebody_listens(served, tmp_path, number):
+def test_signal_stops_the_server_while_a_client_is_connected(served, tmp_path, number):
     process, lines = served()
     with open_store(tmp_path) as store:
-        path = f"/read/{store.addresses.of(store.subscribe('storm', 'me'))}/live"
+        path = f"/read/{store.feed_urls.get_or_create(store.subscriptions.add('storm', 'me'))}/live"
     with urllib.request.urlopen(lines[1].split()[1].partition("/#")[0] + path, timeout=10) as live:
         assert live.readline().startswith(b":")
         began = time.monotonic()
@@ -110,12 +112,12 @@ def test_a_signal_ends_it_also_while_somebody_listens(served, tmp_path, number):
     assert "Traceback" not in process.stderr.read()
 
 
-def test_what_cannot_be_is_told_in_a_sentence(tmp_path):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        results = several(
+def test_invalid_options_of_serve_are_rejected_in_one_sentence(tmp_path):
+    with socket.socket() as used:
+        used.bind(("127.0.0.1", 0))
+        used.listen()
+        port = used.getsockname()[1]
+        results = run_here(
             [
                 ["serve", "--bind", f"127.0.0.1:{port}", *ALONE],
                 ["serve", "--bind", "8080", *ALONE],
@@ -131,19 +133,19 @@ def test_what_cannot_be_is_told_in_a_sentence(tmp_path):
     assert "Address already in use" in results[0].err
 
 
-def test_removing_an_owner_can_be_done_again_after_it_was_interrupted(tmp_path, monkeypatch):
+def test_interrupted_removal_of_an_owner_can_be_repeated(tmp_path, monkeypatch):
     with open_store(tmp_path) as store:
         store.accounts.add("ann")
-        store.add_feed("https://e.org/rss", "ann")
+        store.feeds.add("https://e.org/rss", "ann")
 
-    def interrupted(store, feed, owner):
+    def interrupt(feeds, feed, owner):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Store, "remove_feed", interrupted)
+        patched.setattr(Feeds, "remove", interrupt)
         with pytest.raises(KeyboardInterrupt):
             owners.remove("ann", str(tmp_path))
     owners.remove("ann", str(tmp_path))
     with open_store(tmp_path) as store:
         assert store.accounts.all() == []
-        assert list(store.feeds()) == []
+        assert list(store.feeds.all()) == []

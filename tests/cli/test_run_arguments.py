@@ -1,4 +1,4 @@
-"""What is wrong with `tidings run` is said in one sentence, before Spark is started."""
+"""Invalid options of `tidings run` are rejected in one sentence, before Spark starts."""
 
 from __future__ import annotations
 
@@ -11,25 +11,31 @@ from tidings.cli.main import run
     ("options", "sentence"),
     [
         (["--trigger", "often"], "--trigger 'often': not a duration"),
-        (["--latency", "0 s"], "--latency '0 s': must be greater than 0"),
-        (["--relearn", "soon"], "--relearn 'soon': not a duration"),
-        (["--relearn", "24 h", "--plan", "replicated"], "--relearn is for the partitioned plan"),
-        (["--relearn", "24 h", "--partitioner", "hash"], "there is nothing to learn for 'hash'"),
-        (["--shed", "consensus", "--plan", "replicated"], "--shed withholds posts from matchers"),
+        (["--max-latency", "0 s"], "--max-latency '0 s': must be greater than 0"),
+        (["--refresh-plan-every", "soon"], "--refresh-plan-every 'soon': not a duration"),
+        (["--refresh-plan-every", "24 h", "--plan", "replicated"], "--refresh-plan-every needs the partitioned mode"),
+        (["--refresh-plan-every", "24 h", "--partitioner", "hash"], "partitioner 'hash' does not learn"),
+        (
+            ["--shed", "consensus", "--plan", "replicated"],
+            "--shed consensus needs the partitioned mode. Remove --plan replicated.",
+        ),
         (["--shed", "sleep"], "'sleep' is not one of 'off', 'consensus', 'subscription', 'random'"),
-        (["--partitioner", "clever"], "no plan called 'clever'; choose one of: hash, salb+"),
-        (["--partitioner", "hybrid", "--shed", "random"], "'hybrid' is a plan of places; leave one out"),
-        (["--adjust-factor", "1"], "--adjust-factor 1: give more than 1, or 0 for never."),
-        (["--placement", "anywhere"], "There is no placer called 'anywhere'"),
+        (["--partitioner", "clever"], "neither an algorithm nor a plan file. Choose one of: hash, salb+"),
+        (
+            ["--partitioner", "hybrid", "--shed", "random"],
+            "--shed random needs a word plan, but 'hybrid' makes a spatial plan",
+        ),
+        (["--rebalance-factor", "1"], "--rebalance-factor 1: must be greater than 1, or 0 for never."),
+        (["--placement", "anywhere"], "no placer is called 'anywhere'"),
         (["--matchers", "5000"], "less than or equal to 1024"),
-        (["--relearn-factor", "-1"], "--relearn-factor -1: give more than 1, or 0 for never."),
-        (["--relearn-factor", "0.9"], "--relearn-factor 0.9: give more than 1"),
-        (["--deliver", "{posts}"], ": posts are taken from there; let matches go elsewhere."),
-        (["--deliver", "{posts}/out/../matches"], ": posts are taken from there"),
-        (["--posts", "kafka://a:1,b:1/t", "--deliver", "kafka://b:1/t"], "kafka://b:1/t: posts are taken from there"),
+        (["--refresh-plan-factor", "-1"], "--refresh-plan-factor -1: must be greater than 1, or 0 for never."),
+        (["--refresh-plan-factor", "0.9"], "--refresh-plan-factor 0.9: must be greater than 1"),
+        (["--sink", "{posts}"], ": same as --posts. Choose another directory or topic."),
+        (["--sink", "{posts}/out/../matches"], ": same as --posts"),
+        (["--posts", "kafka://a:1,b:1/t", "--sink", "kafka://b:1/t"], "--sink kafka://b:1/t: same as --posts"),
     ],
 )
-def test_each_mistake_is_named(tmp_path, capsys, options, sentence):
+def test_invalid_options_are_rejected_in_one_sentence(tmp_path, capsys, options, sentence):
     options = [option.replace("{posts}", str(tmp_path)) for option in options]
     assert run(["run", "--posts", str(tmp_path), "--state", str(tmp_path / "state"), *options]) == 2
     printed = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""What `tidings status` promises."""
+"""The command `tidings status`."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from tests.store import batches
 from tidings.cli.main import run
 from tidings.matching.load import MatcherLoad
 from tidings.store import ShedCounts, open_store
-from tidings.stream.metrics.snapshot import StreamFigures, save_figures
+from tidings.stream.metrics.snapshot import StreamSnapshot, save_snapshot
 
 STATE = Path("tidings-state")
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path, monkeypatch):
+def state_in_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TIDINGS_STATE", raising=False)
     monkeypatch.delenv("TIDINGS_WORK", raising=False)
     with open_store(STATE) as store:
-        store.subscribe("storm")
+        store.subscriptions.add("storm")
 
 
 @pytest.fixture
-def said(capsys):
-    def say(*arguments: str) -> str:
+def run_status(capsys):
+    def run_it(*arguments: str) -> str:
         assert run(["status", *arguments]) == 0
         printed = capsys.readouterr()
         assert printed.err == ""
         return printed.out
 
-    return say
+    return run_it
 
 
 @pytest.fixture
-def figures():
-    """Of a stream this very process runs."""
-    told = StreamFigures(
+def metrics():
+    """Metrics of a stream that this process runs."""
+    snapshot = StreamSnapshot(
         pid=os.getpid(),
         host=socket.gethostname(),
         stream="s",
@@ -58,8 +58,8 @@ def figures():
         rejected=12,
         posts_per_second=25_000.4,
         arriving_per_second=1_000,
-        waiting_posts=5_000,
-        waiting_files=3,
+        pending_posts=5_000,
+        pending_files=3,
         batch_seconds=0.5,
         durations_ms={"triggerExecution": 500, "addBatch": 400, "walCommit": 60, "queryPlanning": 0},
         index_version=17,
@@ -67,27 +67,27 @@ def figures():
         subscriptions=1,
         disk_bytes={"store": 1, "index": 2_500_000, "checkpoint": 40_000},
     )
-    save_figures(STATE, told)
-    return told
+    save_snapshot(STATE, snapshot)
+    return snapshot
 
 
-def test_where_no_stream_ever_ran_it_says_so_and_what_to_do(said):
-    out = said()
+def test_state_without_a_stream_shows_how_to_start_one(run_status):
+    out = run_status()
     assert "no stream ever ran here" in out
-    assert "begin with: tidings run --posts SOURCE" in out
+    assert "start it with: tidings run --posts SOURCE" in out
     assert "1 subscriptions, 0 matches of 0 posts" in out
-    told = json.loads(said("--json"))
-    assert (told["condition"], told["figures"], told["batches"]) == ("never", None, [])
+    status = json.loads(run_status("--json"))
+    assert (status["condition"], status["metrics"], status["batches"]) == ("never", None, [])
 
 
-def test_a_running_stream_is_shown_with_its_figures(said, figures):
-    out = said()
+def test_running_stream_is_shown_with_its_metrics(run_status, metrics):
+    out = run_status()
     for part in (
         f"running for 2 h, process {os.getpid()}",
         "123,456 posts, 7,890 matches, 12 rejected rows",
-        "25,000 posts/s worked off, 1,000 arriving",
+        "25,000 posts/s processed, 1,000 arriving",
         "5,000 posts in 3 files",
-        "number 41, 0.50 s, 20% of it Spark's own bookkeeping (addBatch 400 ms, walCommit 60 ms)",
+        "number 41, 0.50 s, 20% of it overhead of Spark (addBatch 400 ms, walCommit 60 ms)",
         "version 17, segments 4, subscriptions 1",
         "replicated, version 1",
         "index 2.5 MB, checkpoint 40.0 KB",
@@ -95,131 +95,135 @@ def test_a_running_stream_is_shown_with_its_figures(said, figures):
         assert part in out
 
 
-def test_json_is_one_object_with_everything(said, figures):
-    out = said("--json")
+def test_json_is_one_object_with_all_parts(run_status, metrics):
+    out = run_status("--json")
     assert out.count("\n") == 1
-    told = json.loads(out)
-    assert told["condition"] == "running"
-    assert told["figures"]["posts"] == 123_456
-    assert told["bookkeeping_share"] == pytest.approx(0.2)
-    assert told["stored"]["subscriptions"] == 1
-    assert told["disk_bytes"]["store"] == told["stored"]["bytes"]
-    assert told["disk_bytes"]["index"] == 2_500_000
+    status = json.loads(out)
+    assert status["condition"] == "running"
+    assert status["metrics"]["posts"] == 123_456
+    assert status["bookkeeping_share"] == pytest.approx(0.2)
+    assert status["stored"]["subscriptions"] == 1
+    assert status["disk_bytes"]["store"] == status["stored"]["bytes"]
+    assert status["disk_bytes"]["index"] == 2_500_000
 
 
 @pytest.mark.parametrize(
     ("changed", "condition", "sentence"),
     [
-        ({"updated_at": -600}, "stale", "has told nothing for 10 min; these figures are old"),
-        ({"state": "stopped"}, "stopped", "run it again to go on where it stopped"),
+        ({"updated_at": -600}, "stale", "has not reported for 10 min; the metrics are old"),
+        ({"state": "stopped"}, "stopped", "run it again to continue"),
         ({"state": "failed", "failure": "no \x1b[1mspace"}, "failed", " s ago: no space"),
-        ({"pid": 2**22 + 1}, "gone", "ended without a word"),
+        ({"pid": 2**22 + 1}, "gone", "ended unexpectedly"),
         ({"pid": 2**22 + 1, "host": "elsewhere"}, "running", "process 4194305 on elsewhere"),
-        ({"host": "elsewhere", "updated_at": -600}, "stale", "on elsewhere has told nothing"),
-        ({"waiting_posts": None, "waiting_files": None, "batch": -1}, "running", "the source cannot tell"),
+        ({"host": "elsewhere", "updated_at": -600}, "stale", "on elsewhere has not reported"),
+        ({"pending_posts": None, "pending_files": None, "batch": -1}, "running", "unknown"),
     ],
 )
-def test_the_condition_of_the_stream_is_told(said, figures, changed, condition, sentence):
-    if "updated_at" in changed:  # so long before now, whenever that is: the tests before this one take minutes
+def test_condition_of_the_stream_is_shown(run_status, metrics, changed, condition, sentence):
+    if "updated_at" in changed:  # relative to now: earlier tests may take minutes
         changed = {**changed, "updated_at": time.time() + changed["updated_at"]}
-    save_figures(STATE, replace(figures, **changed))
-    assert json.loads(said("--json"))["condition"] == condition
-    out = said()
+    save_snapshot(STATE, replace(metrics, **changed))
+    assert json.loads(run_status("--json"))["condition"] == condition
+    out = run_status()
     assert sentence in out
     assert "\x1b" not in out
 
 
-def test_a_stream_that_just_started_shows_the_batches_before(said, figures):
+def test_stream_that_just_started_shows_earlier_batches(run_status, metrics):
     with open_store(STATE) as store:
         batches.run(store, 3, [1], [(1, 0)])
-    save_figures(STATE, replace(figures, stream=""))
-    assert [one["batch"] for one in json.loads(said("--json"))["batches"]] == [3]
+    save_snapshot(STATE, replace(metrics, stream=""))
+    assert [item["batch"] for item in json.loads(run_status("--json"))["batches"]] == [3]
 
 
-def test_matchers_are_listed_with_their_load(said, figures):
+def test_matchers_are_listed_with_their_load(run_status, metrics):
     loads = (MatcherLoad(0, 900, 30, 3.0), MatcherLoad(1, 100, 10, 1.0))
     last = (MatcherLoad(0, 90, 3, 0.03), MatcherLoad(1, 10, 1, 0.01))
-    save_figures(STATE, replace(figures, plan="partitioned", matchers=loads, batch_matchers=last))
-    out = said()
+    save_snapshot(STATE, replace(metrics, execution_mode="partitioned", matchers=loads, batch_matchers=last))
+    out = run_status()
     rows = [line.split() for line in out.splitlines()]
     assert ["0", "900", "30", "3.0", "s", "90", "30", "ms", "75%"] in rows
     assert ["1", "100", "10", "1.0", "s", "10", "10", "ms", "25%"] in rows
-    assert "the busiest took 1.50 times the mean" in out
-    told = json.loads(said("--json"))["figures"]
-    assert told["batch_matchers"][1] == {"matcher": 1, "posts": 10, "matches": 1, "seconds": 0.01, "withheld": 0}
+    assert "load of the busiest in the last batch 1.50 × the mean" in out
+    status = json.loads(run_status("--json"))["metrics"]
+    assert status["batch_matchers"][1] == {"matcher": 1, "posts": 10, "matches": 1, "seconds": 0.01, "shed": 0}
 
 
-def test_in_the_replicated_plan_the_load_is_that_of_all_workers(said, figures):
+def test_replicated_mode_shows_the_load_of_all_workers(run_status, metrics):
     load = (MatcherLoad(0, 900, 30, 3.0),)
-    save_figures(STATE, replace(figures, plan="replicated", matchers=load, batch_matchers=load))
-    out = said()
-    assert "every worker holds the whole index" in out
+    save_snapshot(STATE, replace(metrics, execution_mode="replicated", matchers=load, batch_matchers=load))
+    out = run_status()
+    assert "the index is replicated" in out
     assert "all workers" in out
 
 
-def test_the_last_batches_and_rejected_rows_are_listed(said, figures):
+def test_last_batches_and_rejected_rows_are_listed(run_status, metrics):
     rejected = pa.table(
         {"source": ["a\x1b[1m.jsonl"], "source_row": [3], "reason": ["it has no text"], "excerpt": ["{\x9b1m\n}"]}
     )
     with open_store(STATE) as store:
         for batch in range(8):
             batches.run(store, batch, [batch * 10, batch * 10 + 1], [(1, 0)], index_version=9, rejected=rejected)
-        store.begin("s", 8, 10, 1)
-    out = said()
+        store.batches.begin("s", 8, 10, 1)
+    out = run_status()
     assert [line.split()[0] for line in out.split("last batches")[1].splitlines()[2:7]] == ["4", "5", "6", "7", "8"]
-    assert "not done" in out
+    assert "not finished" in out
     assert "8 rejected rows" in out
     assert out.count("a.jsonl, row 3  it has no text") == 5
     assert not {"\x1b", "\x9b"} & set(out)
-    told = json.loads(said("--json"))
-    assert [one["state"] for one in told["batches"]] == ["done"] * 4 + ["begun"]
-    assert told["rejected"][-1]["reason"] == "it has no text"
+    status = json.loads(run_status("--json"))
+    assert [item["state"] for item in status["batches"]] == ["done"] * 4 + ["begun"]
+    assert status["rejected"][-1]["reason"] == "it has no text"
 
 
-def test_what_is_shed_and_the_plan_are_told(said, figures):
-    told = replace(
-        figures,
-        plan="partitioned",
+def test_shedding_and_the_plan_are_shown(run_status, metrics):
+    snapshot = replace(
+        metrics,
+        execution_mode="partitioned",
         partitioner="salb+",
         plan_version=4,
         plan_value=3.6,
-        plan_value_at_first=2.0,
-        learning=True,
+        plan_value_when_learned=2.0,
+        is_building_plan=True,
         shed="subscription",
         shed_level=3,
         shed_limit=2.5,
-        accepted_latency_s=5.0,
-        unread_posts=12_000,
-        unread_seconds=3.2,
-        withheld=700,
+        max_latency_s=5.0,
+        backlog_posts=12_000,
+        backlog_seconds=3.2,
+        shed_posts=700,
         matchers=(MatcherLoad(0, 900, 30, 3.0, 700),),
     )
-    save_figures(STATE, told)
+    save_snapshot(STATE, snapshot)
     with open_store(STATE) as store:
-        store.begin("s", 0, 1, 1)
-        store.commit_parts("s", 0, [], shed=ShedCounts({0: 1_500}, {"": 10, "ann": 2_000}))
-    out = " ".join(said().split())
-    assert "salb+, imbalance × spread 3.60 (2.00 when it was new), a new one is being learned" in out
-    assert "12,000 posts unread (about 3.2 s of work): level 3, 2.5 matchers a post at most" in out
-    assert "1,500 posts withheld from matchers; matches not looked for: ann 2,000, no owner 10" in out
-    shown = json.loads(said("--json"))
-    assert shown["withheld"] == {"posts": 1500, "matchers": {"0": 1500}, "owners": {"ann": 2000, "": 10}}
-    assert {"shed", "shed_level", "shed_limit", "unread_posts", "unread_seconds", "plan_value"} <= set(shown["figures"])
+        store.batches.begin("s", 0, 1, 1)
+        store.batches.commit_chunks("s", 0, [], shed=ShedCounts({0: 1_500}, {"": 10, "ann": 2_000}))
+    out = " ".join(run_status().split())
+    assert "salb+, imbalance × spread 3.60 (2.00 when learned), learning a new one" in out
+    assert "12,000 posts in the backlog (about 3.2 s of work): level 3, 2.5 matchers per post at most" in out
+    assert "1,500 posts shed in all runs; possible matches lost by owner: ann 2,000, no owner 10" in out
+    shown = json.loads(run_status("--json"))
+    assert shown["shed"] == {"posts": 1500, "matchers": {"0": 1500}, "owners": {"ann": 2000, "": 10}}
+    assert {"shed", "shed_level", "shed_limit", "backlog_posts", "backlog_seconds", "plan_value"} <= set(
+        shown["metrics"]
+    )
 
 
-def test_webhooks_that_do_not_deliver_are_told_and_why(said):
-    assert "webhooks" not in said()
+def test_failing_webhooks_are_listed_with_reasons(run_status):
+    assert "webhooks" not in run_status()
     with open_store(STATE) as store:
-        subscription = store.subscribe("storm", "ann")
-        hooks = [store.webhooks.add(subscription, f"https://{host}.example/x") for host in ("a", "b", "c")]
-        store.database.run(
-            "UPDATE webhook SET failures = 2, error = 'no answer', due_at = 1e9 WHERE id = ?", hooks[1].id
+        subscription = store.subscriptions.add("storm", "ann")
+        webhooks = [store.webhooks.add(subscription, f"https://{host}.example/x") for host in ("a", "b", "c")]
+        store.database.execute(
+            "UPDATE webhook SET failures = 2, error = 'no answer', due_at = 1e9 WHERE id = ?", webhooks[1].id
         )
-        store.database.run("UPDATE webhook SET enabled = 0, error = 'gone', due_at = NULL WHERE id = ?", hooks[2].id)
-        store.database.run("UPDATE webhook SET messages = 2000, matches = 3000")
-    out = said()
+        store.database.execute(
+            "UPDATE webhook SET enabled = 0, error = 'gone', due_at = NULL WHERE id = ?", webhooks[2].id
+        )
+        store.database.execute("UPDATE webhook SET messages = 2000, matches = 3000")
+    out = run_status()
     assert "1 active, 1 retrying, 1 disabled; 9,000 matches delivered in 6,000 messages" in out
     assert all(piece in out for piece in ("c.example", "2001-09-09T01:46:40Z", "no answer"))
-    told = json.loads(said("--json"))["webhooks"]
-    assert (told["retrying"], [one["host"] for one in told["troubled"]]) == (1, ["c.example", "b.example"])
-    assert "whsec_" not in said("--json")
+    status = json.loads(run_status("--json"))["webhooks"]
+    assert (status["retrying"], [item["host"] for item in status["failing"]]) == (1, ["c.example", "b.example"])
+    assert "whsec_" not in run_status("--json")

@@ -1,4 +1,4 @@
-"""`tidings hooks` says in one sentence why it does not begin; webhooks are made, listed, tried out and removed."""
+"""`tidings webhooks`: reasons why it does not start; webhooks are added, listed, tested and removed."""
 
 from __future__ import annotations
 
@@ -19,67 +19,67 @@ def _here(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def refused(capsys, *arguments: str) -> str:
-    assert run(["hooks", *arguments]) == 2
+def rejection(capsys, *arguments: str) -> str:
+    assert run(["webhooks", *arguments]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     return printed.err
 
 
-def test_where_there_is_no_state_there_is_nothing_to_send(capsys):
-    assert "there is no state here" in refused(capsys)
+def test_state_must_exist(capsys):
+    assert "no state found" in rejection(capsys)
 
 
-def test_what_is_no_network_cannot_be_allowed(capsys, monkeypatch):
-    assert "'intranet' is no network" in refused(capsys, "--allow", "intranet")
+def test_invalid_network_is_rejected(capsys, monkeypatch):
+    assert "'intranet': not a network" in rejection(capsys, "--allow", "intranet")
     monkeypatch.setenv("TIDINGS_ALLOW", "10.1.0.0/16 nonsense")
-    assert "'nonsense' is no network" in refused(capsys)
+    assert "'nonsense': not a network" in rejection(capsys)
 
 
-def test_a_second_sender_is_refused_and_names_the_first(capsys):
-    with open_store("tidings-state") as store, store.hold_sender():
-        assert "is run by process" in refused(capsys)
+def test_second_sender_is_rejected_and_names_the_first(capsys):
+    with open_store("tidings-state") as store, store.lease("sender"):
+        assert "is running already: process" in rejection(capsys)
 
 
 @pytest.fixture
 def subscription():
     with open_store("tidings-state") as store:
-        return store.subscribe("tea")
+        return store.subscriptions.add("tea")
 
 
-def told(capsys, *arguments: str) -> list[dict]:
-    assert run(["hooks", *arguments, "--json"]) == 0
+def run_json(capsys, *arguments: str) -> list[dict]:
+    assert run(["webhooks", *arguments, "--json"]) == 0
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_a_webhook_is_made_listed_and_removed(capsys, subscription):
-    (made,) = told(capsys, "add", str(subscription), "https://example.org/in")
-    assert made["secret"].startswith("whsec_")
-    (listed,) = told(capsys, "list")
-    assert (listed["id"], listed["url"], listed["state"]) == (made["id"], "https://example.org/in", "active")
+def test_webhook_is_added_listed_and_removed(capsys, subscription):
+    (webhook,) = run_json(capsys, "add", str(subscription), "https://example.org/in")
+    assert webhook["secret"].startswith("whsec_")
+    (listed,) = run_json(capsys, "list")
+    assert (listed["id"], listed["url"], listed["state"]) == (webhook["id"], "https://example.org/in", "active")
     assert "secret" not in listed
-    assert told(capsys, "list", "--owner", "somebody") == []
-    assert run(["hooks", "remove", made["id"]]) == 0
+    assert run_json(capsys, "list", "--owner", "somebody") == []
+    assert run(["webhooks", "remove", webhook["id"]]) == 0
     capsys.readouterr()
-    assert told(capsys, "list") == []
-    assert run(["hooks", "list"]) == 0
-    assert "there are no webhooks" in capsys.readouterr().err
+    assert run_json(capsys, "list") == []
+    assert run(["webhooks", "list"]) == 0
+    assert "no webhooks; add one" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("arguments", "why"),
+    ("arguments", "reason"),
     [
         (("add", "99", "https://example.org/"), "99"),
         (("add", "1", "ftp://example.org/"), "address"),
         (("remove", "x"), "x"),
     ],
 )
-def test_what_is_not_there_or_no_address_is_refused(capsys, subscription, arguments, why):
-    assert why in refused(capsys, *arguments)
+def test_unknown_ids_and_invalid_urls_are_rejected(capsys, subscription, arguments, reason):
+    assert reason in rejection(capsys, *arguments)
 
 
 @pytest.mark.parametrize(("status", "code"), [(204, 0), (500, 1)])
-def test_a_test_message_tells_whether_it_was_taken(capsys, subscription, status, code):
+def test_exit_code_of_a_test_message(capsys, subscription, status, code):
     class Receiver(BaseHTTPRequestHandler):
         def do_POST(self):
             seen.append(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["type"])
@@ -92,13 +92,13 @@ def test_a_test_message_tells_whether_it_was_taken(capsys, subscription, status,
     seen: list[str] = []
     with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        (made,) = told(capsys, "add", str(subscription), f"http://127.0.0.1:{server.server_port}/")
-        assert run(["hooks", "test", made["id"]]) == 1  # not a public address
-        assert "not at a public address" in capsys.readouterr().err
-        assert run(["hooks", "test", made["id"], "--allow", "loopback"]) == code
+        (webhook,) = run_json(capsys, "add", str(subscription), f"http://127.0.0.1:{server.server_port}/")
+        assert run(["webhooks", "test", webhook["id"]]) == 1  # not a public address
+        assert "is on a private network" in capsys.readouterr().err
+        assert run(["webhooks", "test", webhook["id"], "--allow", "loopback"]) == code
         server.shutdown()
     assert (str(status) in "".join(capsys.readouterr()), seen) == (True, ["webhook.test"])
 
 
-def test_options_before_a_command_are_not_passed_over(capsys):
-    assert "write: tidings hooks list … --state …" in refused(capsys, "--state", "news", "list")
+def test_options_before_the_subcommand_are_rejected(capsys):
+    assert "tidings webhooks list … --state …" in rejection(capsys, "--state", "news", "list")

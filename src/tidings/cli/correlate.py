@@ -97,8 +97,8 @@ def correlate_summary(outcome: CorrelateResult) -> dict[str, Any]:
     from tidings.correlate.partition.plan import compute_gini
 
     tagged, how = outcome.tagged, outcome.dissemination
-    told = how.router
-    sent = told.sent[: outcome.settings.partitions]
+    router_stats = how.router
+    sent = router_stats.sent[: outcome.settings.partitions]
     reasons = {"no time that can be read": tagged.untimed, "the line cannot be read": tagged.unreadable}
     summary = {
         "posts": tagged.rows,
@@ -112,12 +112,12 @@ def correlate_summary(outcome: CorrelateResult) -> dict[str, Any]:
         "coefficients": outcome.coefficients,
         "algorithm": outcome.settings.algorithm,
         "partitions": outcome.settings.partitions,
-        "communication": round(int(sent.sum()) / max(1, told.notified), 4),
+        "communication": round(int(sent.sum()) / max(1, router_stats.notified), 4),
         "gini": round(compute_gini(sent), 4),
         "max_load": round(int(sent.max(initial=0)) / max(1, int(sent.sum())), 4),
         "loads": sent.tolist(),
-        "caught_up_notifications": told.notifications - int(sent.sum()),
-        "single_additions": told.additions,
+        "caught_up_notifications": router_stats.notifications - int(sent.sum()),
+        "single_additions": router_stats.additions,
         "repartitions": [
             {"at": format_time(one.at_us), "reason": one.reason, "partitions": one.partitions}
             for one in how.repartitions

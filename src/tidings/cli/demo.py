@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     MatchQueue = queue.SimpleQueue[list[tuple[str, int]]]
 
-HELP = """Show a live demonstration: standing queries match generated posts as they arrive. It ends by itself.
+HELP = """Show a live demonstration: standing queries match generated posts as they arrive. It ends on its own.
 
 It needs no network. With --write it only saves posts and subscriptions to try."""
 EXAMPLES = """[bold]Examples[/]

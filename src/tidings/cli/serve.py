@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from socket import socket
 
     from tidings.net.allowlist import AllowedNetworks
-    from tidings.web.context import Service
+    from tidings.web.context import AppContext
     from tidings.web.supervise import Child
 
 HELP = """Serve a page with live matches, the API, and a feed for every subscription, at one address.
@@ -88,7 +88,7 @@ def serve(
     work_dir: WorkDirOption = None,
     bind: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address to listen on.")] = "127.0.0.1:8080",
     public_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Public URL of the service.", show_default="the address of --bind")
+        str | None, typer.Option(metavar="URL", help="Public URL of the context.", show_default="the address of --bind")
     ] = None,
     inbox: InboxOption = None,
     config: ConfigOption = None,
@@ -99,15 +99,15 @@ def serve(
     host, port = _parse_address(bind)
     inbox_dir = inbox or location.work_dir / INBOX
     _create_inbox(inbox_dir)
-    from tidings.web.server import bound
+    from tidings.web.server import open_listener
 
     with ExitStack() as stack:
-        listener = stack.enter_context(bound(host, port))
+        listener = stack.enter_context(open_listener(host, port))
         url = _check_public_url(public_url) or _local_url(host, listener)
-        service = _open_service(stack, location, inbox_dir, url, allowed)
-        _print_greeting(service, url)
+        context = _open_context(stack, location, inbox_dir, url, allowed)
+        _print_greeting(context, url)
         commands = children.commands(inbox_dir, inbox is not None or location.is_database, config)
-        _run(service, listener, [_child(name, command, location) for name, command in commands.items()])
+        _run(context, listener, [_child(name, command, location) for name, command in commands.items()])
 
 
 def _parse_address(bind: str) -> tuple[str, int]:
@@ -142,23 +142,24 @@ def _create_inbox(inbox: Path) -> None:
         raise InputError(f"{inbox}: the inbox cannot be created ({error.strerror or error}).") from error
 
 
-def _open_service(
+def _open_context(
     stack: ExitStack, location: StateLocation, inbox: Path, address: str, allowed: AllowedNetworks
-) -> Service:
-    from tidings.web.context import Service
-    from tidings.web.inbox_sampler import gathered
-    from tidings.web.notifier import Pulse
-    from tidings.web.volume_estimate import History
+) -> AppContext:
+    from tidings.web.context import AppContext
+    from tidings.web.inbox_sampler import inbox_sampler
+    from tidings.web.notifier import StoreNotifier
+    from tidings.web.volume_estimate import VolumeEstimator
 
     writing, reading = stack.enter_context(location.open_or_create()), stack.enter_context(location.open_or_create())
-    history = History(location.work_dir / "history")
-    stack.enter_context(gathered(inbox, history))
-    return Service(reading, writing, inbox, history, Pulse(reading.matches.last_number), address, allow=allowed)
+    history = VolumeEstimator(location.work_dir / "history")
+    stack.enter_context(inbox_sampler(inbox, history))
+    notifier = StoreNotifier(reading.matches.last_number)
+    return AppContext(reading, writing, inbox, history, notifier, address, allow=allowed)
 
 
-def _print_greeting(service: Service, address: str) -> None:
+def _print_greeting(context: AppContext, address: str) -> None:
     """Print the URL, and on the first start the token, which is printed nowhere else."""
-    token = service.writing.accounts.add_first(_FIRST_OWNER)
+    token = context.write_store.accounts.add_first(_FIRST_OWNER)
     out = screen()
     if token is not None:
         out.print(Text(f"owner {_FIRST_OWNER}, token {token} (it is not shown again)"), soft_wrap=True)
@@ -177,12 +178,12 @@ def _child(name: str, command: tuple[str, ...], location: StateLocation) -> Chil
     return Child(name, (sys.executable, "-m", "tidings.cli.main", *command), environment)
 
 
-def _run(service: Service, listener: socket, children: list[Child]) -> None:
+def _run(context: AppContext, listener: socket, children: list[Child]) -> None:
     import uvloop
 
     _allow_many_connections()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve_until_stopped(service, listener, children))
+        runner.run(_serve_until_stopped(context, listener, children))
 
 
 def _allow_many_connections() -> None:
@@ -192,17 +193,17 @@ def _allow_many_connections() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, limit), hard))
 
 
-async def _serve_until_stopped(service: Service, listener: socket, children: list[Child]) -> None:
+async def _serve_until_stopped(context: AppContext, listener: socket, children: list[Child]) -> None:
     """Answer requests and supervise the children until SIGINT or SIGTERM, even if the store is not reachable."""
-    from tidings.web.server import answering
-    from tidings.web.supervise import keep_going
+    from tidings.web.server import http_server
+    from tidings.web.supervise import supervise
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with asyncio.TaskGroup() as group:
         for child in children:
-            group.create_task(keep_going(child, stop, lambda line: LOG.info(printable(line))))
-        async with answering(service, listener):
+            group.create_task(supervise(child, stop, lambda line: LOG.info(printable(line))))
+        async with http_server(context, listener):
             await stop.wait()
             LOG.info("stopping")

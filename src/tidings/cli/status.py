@@ -131,7 +131,7 @@ def to_table(status: StreamStatus) -> RenderableType:
     failing = _table(
         "failing webhooks", status_webhooks.COLUMNS, status_webhooks.failing_rows(status.webhooks), justify="left"
     )
-    tables = [_batches(status.batches), _matchers(status.metrics), failing, _rejected(status.rejected)]
+    tables = [_batches(status.batches), _matchers(status.metrics), failing, _rejected_table(status.rejected)]
     return Group(grid, *(table for table in tables if table is not None))
 
 
@@ -230,7 +230,7 @@ def _format_seconds(seconds: float) -> str:
     return f"{seconds:,.1f} s" if seconds >= 1 else f"{seconds * 1000:,.0f} ms"
 
 
-def _rejected(rejected: list[RejectedRow]) -> Table | None:
+def _rejected_table(rejected: list[RejectedRow]) -> Table | None:
     rows = []
     for row in rejected:
         source = to_line(row.source or "-", _EXCERPT_CELLS) + (

@@ -149,13 +149,13 @@ def _progress_callback(total: int, progress: Progress) -> Callable[[int], None]:
     """Return a function that reports the rows done every few seconds."""
     printed_at = time.monotonic()
 
-    def done(rows: int) -> None:
+    def report(rows: int) -> None:
         nonlocal printed_at
         if time.monotonic() - printed_at > _PRINT_INTERVAL_S:
             progress.note(f"checking: {rows:,} of {total:,} subscriptions", None)
             printed_at = time.monotonic()
 
-    return done
+    return report
 
 
 def _rows(read: SubscriptionFile) -> Iterator[dict[str, Any]]:

@@ -114,7 +114,7 @@ def _suggest(name: str, valid: Iterable[str]) -> str:
 
 
 def _apply_file(context: typer.Context, path: Path | None) -> Path | None:
-    """Make the values of the file the defaults of the command, and set up logging as the file says."""
+    """Make the values of the file the defaults of the command, and set up logging."""
     if path is not None:
         root = context.find_root()
         config = load_config(path, root.command)

@@ -52,11 +52,11 @@ class TrackingOptions:
             slide,
             partitioners=self.partitioners,
             algorithm=self.algorithm,
-            sightings=self.min_sightings,
-            checked_every=self.check_every,
+            min_sightings=self.min_sightings,
+            check_every=self.check_every,
             threshold=self.threshold,
             min_support=self.min_support,
-            posts_a_partition=self.posts_per_partition,
+            posts_per_partition=self.posts_per_partition,
             **others,
         )
 

@@ -26,14 +26,14 @@ def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
         else:
             parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
 
-    def expanded(**values: Any) -> None:
+    def call_with_groups(**values: Any) -> None:
         grouped = {group: hint(**{name: values.pop(name) for name in names[group]}) for group, hint in groups.items()}
         command(**grouped, **values)
 
-    expanded.__name__, expanded.__doc__ = command.__name__, command.__doc__
-    expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    expanded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return expanded
+    call_with_groups.__name__, call_with_groups.__doc__ = command.__name__, command.__doc__
+    call_with_groups.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    call_with_groups.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return call_with_groups
 
 
 def _parameters_of(group: type) -> list[inspect.Parameter]:

@@ -71,7 +71,7 @@ class StateLocation:
         return open_store(self.store)
 
     def open_existing(self) -> Store:
-        """Open the store. Raises InputError, which explains how to begin, if there is none."""
+        """Open the store. Raises InputError, which explains how to begin, if it does not exist."""
         from tidings.store.sqlite import FILE
 
         if not self.is_database and not (self.work_dir / FILE).exists():
