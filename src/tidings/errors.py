@@ -100,7 +100,7 @@ class UnknownSubscription(InputError):
 
 class UnknownOwner(InputError):
     def __init__(self, name: str) -> None:
-        super().__init__(f"Owner {name} does not exist. `tidings owner list` lists all.")
+        super().__init__(f"Owner {name} does not exist. `tidings owners list` lists all.")
         self.name = name
 
     def __reduce__(self) -> tuple[type[UnknownOwner], tuple[str]]:

@@ -92,7 +92,7 @@ def _data_version(store: Store) -> int:
 def _running_server(folder: Path) -> Iterator[tuple[str, int]]:
     """`tidings serve` without its child processes; yields host and port."""
     command = [sys.executable, "-m", "tidings.cli.main", "serve", "--state", str(folder), "--bind", "127.0.0.1:0"]
-    command += ["--no-stream", "--no-crawl", "--no-hooks"]
+    command += ["--no-stream", "--no-crawl", "--no-webhooks"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
         try:
             yield _address(server)

@@ -31,7 +31,7 @@ _RETENTION = (
     "0.01",
     "--keep-matches",
     "1000",
-    "--processed",
+    "--clean-source",
     "delete",
 )  # 14 minutes
 _POLL_S = 0.25

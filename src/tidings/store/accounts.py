@@ -63,7 +63,7 @@ class Accounts:
             )
         with self._db.transaction():
             if self._db.fetch("SELECT 1 FROM owner WHERE name = ?", name):
-                raise InputError(f"Owner {name} exists already. `tidings owner token {name}` creates a new token.")
+                raise InputError(f"Owner {name} exists already. `tidings owners token {name}` creates a new token.")
             sql = "INSERT INTO owner (name, created_at, max_subscriptions, max_feeds, max_posts_a_day)"
             limits = (quotas.subscriptions, quotas.feeds, quotas.posts_per_day)
             self._db.execute(f"{sql} VALUES (?, ?, ?, ?, ?)", name, self._now(), *limits)

@@ -1,4 +1,4 @@
-"""What the routes work with, and who asks."""
+"""What the routes share: the stores and services of the application, and the owner of a request."""
 
 from __future__ import annotations
 
@@ -11,57 +11,53 @@ from typing import Annotated
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from tidings.net.allowlist import PUBLIC_ONLY, Allowed
+from tidings.net.allowlist import PUBLIC_ONLY, AllowedNetworks
 from tidings.store import Store
-from tidings.web.errors import unauthorised
-from tidings.web.notifier import Pulse
-from tidings.web.volume_estimate import History
+from tidings.web.errors import unauthorized
+from tidings.web.notifier import StoreNotifier
+from tidings.web.volume_estimate import VolumeEstimator
 
-MOST_CHARACTERS = 4 << 20
-"""Of matches in one answer: a thousand posts may have a gigabyte."""
-_BEARER = HTTPBearer(auto_error=False, description="The token that `tidings owner add NAME` printed.")
+MAX_RESPONSE_CHARACTERS = 4 << 20
+"""Of the matches in one response: a thousand posts may have a gigabyte."""
+_BEARER = HTTPBearer(auto_error=False, description="The token that `tidings owners add NAME` printed.")
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
-    """One store through two connections: a writer may wait for the stream's commit, and readers must not wait for it.
+class AppContext:
+    """One store through two connections, so that readers do not wait while a writer waits for the stream's commit.
 
-    ``adding_feeds`` is held between counting an owner's feeds and adding one; ``listening`` counts the live readers of
-    each subscription; ``trying`` are the owners who try out a webhook just now, which may be in a network of ``allow``.
+    ``feed_lock`` is held between counting an owner's feeds and adding one. ``live_readers`` counts per subscription.
+    ``testing_owners`` are those with a running webhook test, which may reach the networks of ``allow``.
     """
 
-    reading: Store
-    writing: Store
+    read_store: Store
+    write_store: Store
     inbox: Path
-    history: History
-    pulse: Pulse
+    volume: VolumeEstimator
+    notifier: StoreNotifier
     public_url: str
-    adding_feeds: Lock = field(default_factory=Lock)
-    listening: Counter[int] = field(default_factory=Counter)
-    trying: set[str] = field(default_factory=set)
-    allow: Allowed = PUBLIC_ONLY
+    feed_lock: Lock = field(default_factory=Lock)
+    live_readers: Counter[int] = field(default_factory=Counter)
+    testing_owners: set[str] = field(default_factory=set)
+    allow: AllowedNetworks = PUBLIC_ONLY
 
 
-def _service(request: Request) -> Service:
-    found: Service = request.app.state.service
-    return found
+async def _get_context(request: Request) -> AppContext:
+    context: AppContext = request.app.state.context
+    return context
 
 
-async def _owner(
-    request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)]
+Context = Annotated[AppContext, Depends(_get_context)]
+
+
+async def _authenticate(
+    context: Context, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)]
 ) -> str:
-    """Whose token the request shows; 401 if nobody's."""
-    name = None
-    if credentials is not None:
-        name = _service(request).reading.accounts.owner_of(credentials.credentials)
-    if name is None:
-        raise unauthorised()
-    return name
+    """Return the owner of the token of a request; answer 401 if the token is missing or not valid."""
+    owner = None if credentials is None else context.read_store.accounts.owner_of(credentials.credentials)
+    if owner is None:
+        raise unauthorized()
+    return owner
 
 
-async def _here(request: Request) -> Service:
-    return _service(request)
-
-
-Here = Annotated[Service, Depends(_here)]
-Owner = Annotated[str, Depends(_owner)]
+Owner = Annotated[str, Depends(_authenticate)]
