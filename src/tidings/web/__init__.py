@@ -1,1 +1,1 @@
-"""The API, the feeds, the live streams and the page: the only room that imports FastAPI."""
+"""The API, the feeds, the live streams and the page. Only this package imports FastAPI."""

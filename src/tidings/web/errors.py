@@ -1,9 +1,10 @@
-"""What goes wrong, as answers: a status, one sentence, and for a query the place in it. Nothing else is ever told."""
+"""Errors as JSON responses: a status, one sentence, and for a query the position. No other detail is revealed."""
 
 from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -23,105 +24,111 @@ from tidings.errors import (
     UnknownSubscription,
     UnknownWebhook,
 )
+from tidings.log import Event
 from tidings.text.sanitize import clean_text
 
+LOG = logging.getLogger("tidings.web")
+NO_TOKEN = "The token is missing, unknown or revoked. Send it as `Authorization: Bearer TOKEN`."
 _RETRY_S = 5
 _SECRET = re.compile("^/read/[^/]*")
-_LOG = logging.getLogger("tidings.web")
-NO_TOKEN = "Send your token as `Authorization: Bearer TOKEN`; it is unknown or was revoked, or there is none."
 
 
-class Problem(BaseModel):
-    """Why a request was refused."""
+class ErrorResponse(BaseModel):
+    """Why a request was rejected."""
 
-    error: str = Field(description="One sentence that says what is wrong, or what to do.")
-    position: int | None = Field(None, description="Of a query: the character, counted from 0, where it went wrong.")
+    error: str = Field(description="One sentence: what is wrong, or what to do.")
+    position: int | None = Field(None, description="For a query: the 0-based character where the error is.")
 
 
-class Refused(TidingsError):
-    """An answer other than the one asked for."""
+class HttpError(TidingsError):
+    """An error with its HTTP status and headers."""
 
     def __init__(self, status: int, sentence: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(sentence)
         self.status, self.headers = status, headers
 
 
-def missing(what: str) -> Refused:
-    """The same whether it never was there, is gone, or is somebody else's."""
-    return Refused(404, f"There is no such {what}.")
+def not_found(kind: str) -> HttpError:
+    """Return the same error for a row that never existed, was removed or belongs to another owner."""
+    return HttpError(404, f"There is no such {kind}.")
 
 
-def unauthorised() -> Refused:
-    return Refused(401, NO_TOKEN, {"WWW-Authenticate": "Bearer"})
+def unauthorized() -> HttpError:
+    return HttpError(401, NO_TOKEN, {"WWW-Authenticate": "Bearer"})
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """These refusals, for the description of a route."""
-    return {status: {"model": Problem} for status in statuses}
+def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI description of these error statuses."""
+    return {status: {"model": ErrorResponse} for status in statuses}
 
 
-def answer_problems(app: FastAPI) -> None:
-    """Have every error answered here."""
-    app.add_exception_handler(TidingsError, told)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(OSError, _machine)
+def add_error_handlers(app: FastAPI) -> None:
+    app.add_exception_handler(TidingsError, to_response)
+    app.add_exception_handler(RequestValidationError, _invalid_request)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(OSError, _server_error)
 
 
-def _answer(
-    status: int, error: str, headers: dict[str, str] | None = None, position: int | None = None
-) -> JSONResponse:
+def to_response(request: Request, error: Exception) -> JSONResponse:
+    """Return the response for an error of Tidings."""
+    match error:
+        case HttpError():
+            return _json(error.status, str(error), error.headers)
+        case QueryError():
+            return _json(422, error.reason, position=error.position)
+        case UnknownSubscription():
+            return to_response(request, not_found("subscription"))
+        case UnknownFeed():
+            return to_response(request, not_found("feed"))
+        case UnknownWebhook():
+            return to_response(request, not_found("webhook"))
+        case UnknownOwner():
+            return to_response(request, unauthorized())
+        case QuotaExceeded():
+            wait = None if error.retry_after_s is None else {"Retry-After": str(int(error.retry_after_s) + 1)}
+            return _json(429, str(error), wait)
+        case StoreError():
+            return _server_error(request, error)
+        case InputError():
+            return _json(422, str(error))
+    return _server_error(request, error)
+
+
+def _json(status: int, error: str, headers: dict[str, str] | None = None, position: int | None = None) -> JSONResponse:
     body = {"error": error} if position is None else {"error": error, "position": position}
     return JSONResponse(body, status, headers)
 
 
-def told(request: Request, error: Exception) -> JSONResponse:
-    """The answer that tells an error of ours."""
-    match error:
-        case Refused():
-            return _answer(error.status, str(error), error.headers)
-        case QueryError():
-            return _answer(422, error.reason, position=error.position)
-        case UnknownSubscription():
-            return told(request, missing("subscription"))
-        case UnknownFeed():
-            return told(request, missing("feed"))
-        case UnknownWebhook():
-            return told(request, missing("webhook"))
-        case UnknownOwner():
-            return told(request, unauthorised())
-        case QuotaExceeded():
-            wait = None if error.retry_after_s is None else {"Retry-After": str(int(error.retry_after_s) + 1)}
-            return _answer(429, str(error), wait)
-        case StoreError():
-            return _machine(request, error)
-        case InputError():
-            return _answer(422, str(error))
-    return _machine(request, error)
+def _server_error(request: Request, error: Exception) -> JSONResponse:
+    """Log the reason for the administrator; the client only gets 503."""
+    LOG.error(Event("request failed", method=request.method, path=_loggable(request.scope["path"]), error=error))
+    return _json(503, "The server cannot do this now; try again in a moment.", {"Retry-After": str(_RETRY_S)})
 
 
-def _machine(request: Request, error: Exception) -> JSONResponse:
-    """Ours to mend: the reason is for who runs this, not for who asked."""
-    _LOG.error("%s %s: %s", request.method, _told_path(request.scope["path"]), error)
-    return _answer(503, "The server cannot do this now; try again in a moment.", {"Retry-After": str(_RETRY_S)})
-
-
-def _told_path(path: str) -> str:
-    """The path for a log: on one line, and without the secret of an address."""
+def _loggable(path: str) -> str:
+    """Return a path on one line and without the secret of a feed URL."""
     return " ".join(clean_text(_SECRET.sub("/read/…", path)).split())
 
 
-def _invalid(request: Request, error: Exception) -> JSONResponse:
+def _invalid_request(request: Request, error: Exception) -> JSONResponse:
+    """Name field and row. Of the alternatives of a union, the one that matched furthest has the longest location."""
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"] if part != "body")
-    return _answer(422, f"{where}: {first['msg']}." if where else f"{first['msg']}.")
+    problem = max(error.errors(), key=lambda candidate: len(candidate["loc"]))
+    return _json(422, _describe_problem(problem["loc"], problem["msg"]))
 
 
-def _http(request: Request, error: Exception) -> JSONResponse:
-    """What Starlette itself refuses: an unknown path, another method, bytes that are no text."""
+def _describe_problem(location: Sequence[str | int], message: str) -> str:
+    """Return `lat: must be less than or equal to 90 (row 3).`"""
+    fields = [part for part in location[1:] if isinstance(part, str) and part.isidentifier() and part.islower()]
+    row = next((f" (row {part + 1})" for part in location[1:] if isinstance(part, int)), "")
+    text = message.replace("Input should", "must", 1) if fields else message
+    return f"{': '.join(['.'.join(fields), text] if fields else [text])}{row}."
+
+
+def _http_error(request: Request, error: Exception) -> JSONResponse:
+    """Convert errors of Starlette: an unknown path, a wrong method, a body that is not text."""
     assert isinstance(error, HTTPException)
     if error.status_code == 400:
-        return _answer(422, "What was sent cannot be read; send JSON in UTF-8.")
+        return _json(422, "The request body cannot be read. Send JSON in UTF-8.")
     headers = dict(error.headers) if error.headers else None
-    return _answer(error.status_code, f"{error.detail}.", headers)
+    return _json(error.status_code, f"{error.detail}.", headers)

@@ -1,4 +1,4 @@
-"""Watching the inbox, so that the history knows what came, whoever put it there."""
+"""Watch the inbox, so that the volume estimate knows the posts of all producers."""
 
 from __future__ import annotations
 
@@ -9,53 +9,53 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tidings.web.volume_estimate import History
+from tidings.web.volume_estimate import VolumeEstimator
 
-_LOOK_S = 0.2  # a file stays there for a batch at least
+_SCAN_S = 0.2  # a file stays in the inbox for at least one batch
 _SAVE_S = 60.0
-_REST = 10  # times what a look took: an inbox that nobody empties may grow large
+_PAUSE_FACTOR = 10  # pause per time of a scan: an inbox that nobody empties may become large
 _SUFFIX = ".jsonl"
 
 
 @contextmanager
-def gathered(inbox: Path, history: History) -> Iterator[None]:
-    """The history follows the inbox inside, in a thread of its own."""
+def inbox_sampler(inbox: Path, estimator: VolumeEstimator) -> Iterator[None]:
+    """Sample new files of the inbox inside the block, in a thread."""
     stop = threading.Event()
-    known = _names(inbox)
-    thread = threading.Thread(target=_gather, args=(inbox, history, known, stop), daemon=True, name="tidings-gather")
+    known = _list_files(inbox)
+    thread = threading.Thread(target=_sample, args=(inbox, estimator, known, stop), daemon=True, name="tidings-sampler")
     thread.start()
     try:
         yield
     finally:
         stop.set()
         thread.join()
-        history.save()
+        estimator.save()
 
 
-def _gather(inbox: Path, history: History, known: set[str], stop: threading.Event) -> None:
-    history.load()
-    saved_at, wait_s = time.monotonic(), _LOOK_S
-    while not stop.wait(wait_s):
-        began = time.monotonic()
-        present = _names(inbox)
+def _sample(inbox: Path, estimator: VolumeEstimator, known: set[str], stop: threading.Event) -> None:
+    estimator.load()
+    saved_at, pause_s = time.monotonic(), _SCAN_S
+    while not stop.wait(pause_s):
+        started = time.monotonic()
+        present = _list_files(inbox)
         for name in sorted(present - known):
-            _take(inbox / name, history)
+            _sample_file(inbox / name, estimator)
         known = present
-        if began - saved_at > _SAVE_S:
-            history.save()
-            saved_at = began
-        wait_s = max(_LOOK_S, _REST * (time.monotonic() - began))
+        if started - saved_at > _SAVE_S:
+            estimator.save()
+            saved_at = started
+        pause_s = max(_SCAN_S, _PAUSE_FACTOR * (time.monotonic() - started))
 
 
-def _take(file: Path, history: History) -> None:
+def _sample_file(file: Path, estimator: VolumeEstimator) -> None:
     try:
         with file.open("rb") as lines:
-            history.take(lines)
+            estimator.add_posts(lines)
     except OSError:
-        return  # taken by the stream and deleted: a sample can do without
+        return  # the stream has read and deleted it; a sample can do without
 
 
-def _names(inbox: Path) -> set[str]:
+def _list_files(inbox: Path) -> set[str]:
     try:
         return {name for name in os.listdir(inbox) if name.endswith(_SUFFIX) and not name.startswith(".")}
     except OSError:

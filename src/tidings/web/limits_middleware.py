@@ -1,4 +1,4 @@
-"""What holds for every request and every answer: how much may be sent, and what browsers may do with what they get."""
+"""Middleware for every request: limits the size of bodies and adds the security headers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _HEADERS = {
     "Content-Security-Policy": _CSP,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",  # an address is a secret, and must not be told to where its links lead
+    "Referrer-Policy": "no-referrer",  # links must not reveal the secret URL they were read at
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_RAW = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
-_TOO_LARGE = f"A request has at most {MAX_BODY_BYTES >> 20} MB; send less at once."
+_RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
+_TOO_LARGE = f"The request body is too large (at most {MAX_BODY_BYTES >> 20} MB). Send less per request."
 
 
-class Edge:
+class LimitsMiddleware:
     """The outermost layer, in plain ASGI: it costs a few microseconds and never buffers a stream."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -33,45 +33,45 @@ class Edge:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        passage = _Passage(scope, receive, send)
-        if not passage.is_too_large:
-            await self._app(scope, passage.limited, passage.sealed)
-        if passage.is_too_large:
-            await passage.refuse()
+        exchange = _Exchange(scope, receive, send)
+        if not exchange.is_too_large:
+            await self._app(scope, exchange.receive, exchange.send)
+        if exchange.is_too_large:
+            await exchange.reject()
 
 
-class _Passage:
-    """One request on its way in and its answer on its way out."""
+class _Exchange:
+    """One request and its response."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._scope, self._receive, self._send = scope, receive, send
-        self._taken = 0
-        self._has_begun = False
-        self.is_too_large = _announced(scope) > MAX_BODY_BYTES
+        self._received_bytes = 0
+        self._has_started = False
+        self.is_too_large = _content_length(scope) > MAX_BODY_BYTES
 
-    async def limited(self) -> Message:
-        """What was sent; once that is too much, that nothing follows."""
+    async def receive(self) -> Message:
+        """Return the next message; a disconnect if the body is too large."""
         message = await self._receive()
-        self._taken += len(message.get("body", b""))
-        if self._taken > MAX_BODY_BYTES and not self._has_begun:
+        self._received_bytes += len(message.get("body", b""))
+        if self._received_bytes > MAX_BODY_BYTES and not self._has_started:
             self.is_too_large = True
             return {"type": "http.disconnect"}
         return message
 
-    async def sealed(self, message: Message) -> None:
-        """The answer with our headers; none at all to a request that was cut off."""
+    async def send(self, message: Message) -> None:
+        """Send a message with the security headers; drop the response to a rejected request."""
         if self.is_too_large:
             return
         if message["type"] == "http.response.start":
-            self._has_begun = True
-            message["headers"] = [*message.get("headers", ()), *_RAW]
+            self._has_started = True
+            message["headers"] = [*message.get("headers", ()), *_RAW_HEADERS]
         await self._send(message)
 
-    async def refuse(self) -> None:
+    async def reject(self) -> None:
         self.is_too_large = False
-        await JSONResponse({"error": _TOO_LARGE}, 413, {"Connection": "close"})(self._scope, self._receive, self.sealed)
+        await JSONResponse({"error": _TOO_LARGE}, 413, {"Connection": "close"})(self._scope, self._receive, self.send)
 
 
-def _announced(scope: Scope) -> int:
-    told = Headers(scope=scope).get("content-length", "0")
-    return int(told) if told.isascii() and told.isdigit() else 0
+def _content_length(scope: Scope) -> int:
+    value = Headers(scope=scope).get("content-length", "0")
+    return int(value) if value.isascii() and value.isdigit() else 0

@@ -1,4 +1,4 @@
-"""One look at the store a moment, however many listen: it tells them when there may be something new."""
+"""Notify live readers when the store has new matches. The store is polled once, however many readers there are."""
 
 from __future__ import annotations
 
@@ -8,71 +8,71 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from tidings.errors import TidingsError
+from tidings.log import Event
 
-_LOG = logging.getLogger("tidings.web")
+LOG = logging.getLogger("tidings.web")
 
 
-class Pulse:
-    """Wakes whoever waits when a number (the store's last) has changed.
+class StoreNotifier:
+    """Wakes all waiting readers when a number (the last one of the store) has changed.
 
-    A store that cannot be read is logged, once when it is lost and once when it is back. Requests are refused meanwhile
-    (503), and who listens waits on.
+    Loss and return of the store are logged once. While it is lost, requests get 503 and live readers keep waiting.
     """
 
-    def __init__(self, number: Callable[[], int], every_s: float = 0.3) -> None:
-        self._number, self._every_s = number, every_s
+    def __init__(self, read_number: Callable[[], int], poll_s: float = 0.3) -> None:
+        self._read_number, self._poll_s = read_number, poll_s
         self._changed = asyncio.Event()
-        self.beats = 0
-        self.is_lost = False
-        self.is_over = False
+        self.version = 0
+        self.is_store_lost = False
+        self.is_closed = False
 
-    async def beyond(self, beats: int, patience_s: float) -> None:
-        """Wait until there were more beats than these (counted before looking, so none is missed), or for so long."""
-        if self.beats == beats:
+    async def wait_for_change(self, version: int, timeout_s: float) -> None:
+        """Wait until the version is not `version` any more. Read it before the store, so that no change is missed."""
+        if self.version == version:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), patience_s)
+                await asyncio.wait_for(self._changed.wait(), timeout_s)
 
-    def end(self) -> None:
-        """Nothing more will come; all who wait are woken."""
-        self.is_over = True
-        self._wake()
+    def close(self) -> None:
+        """Wake all readers for the last time."""
+        self.is_closed = True
+        self._notify()
 
-    def _wake(self) -> None:
-        self.beats += 1
+    def _notify(self) -> None:
+        self.version += 1
         self._changed.set()
         self._changed = asyncio.Event()
 
     @asynccontextmanager
-    async def beating(self) -> AsyncIterator[None]:
-        """It beats inside."""
-        task = asyncio.create_task(self._beat())
+    async def polling_task(self) -> AsyncIterator[None]:
+        """Poll the store inside the block."""
+        task = asyncio.create_task(self._poll())
         try:
             yield
         finally:
-            self.end()
+            self.close()
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
 
-    async def _beat(self) -> None:
+    async def _poll(self) -> None:
         last = -1
         while True:
-            number = await self._looked(last)
+            number = await self._read_or(last)
             if number != last:
                 last = number
-                self._wake()
-            await asyncio.sleep(self._every_s)
+                self._notify()
+            await asyncio.sleep(self._poll_s)
 
-    async def _looked(self, last: int) -> int:
-        """The number now; the last one where it cannot be read."""
+    async def _read_or(self, last: int) -> int:
+        """Return the current number, or `last` if the store cannot be read."""
         try:
-            number = await asyncio.to_thread(self._number)
+            number = await asyncio.to_thread(self._read_number)
         except TidingsError as error:
-            if not self.is_lost:
-                _LOG.error("the store cannot be read; requests are refused until it can: %s", error)
-            self.is_lost = True
+            if not self.is_store_lost:
+                LOG.error(Event("store lost, requests get 503", error=error))
+            self.is_store_lost = True
             return last
-        if self.is_lost:
-            _LOG.error("the store can be read again")
-        self.is_lost = False
+        if self.is_store_lost:
+            LOG.warning(Event("store is back"))
+        self.is_store_lost = False
         return number

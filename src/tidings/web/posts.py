@@ -10,10 +10,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body
 
-from tidings.config import MAX_TEXT_BYTES
 from tidings.errors import InputError, StoreError
 from tidings.ingest.inbox import write_posts
-from tidings.store.columns import MAX_ID_BYTES
+from tidings.ingest.validation import missing, post_reject_reason, stored_id_reject_reason
 from tidings.text.sanitize import clean_link, clean_text
 from tidings.web import schemas
 from tidings.web.context import Context, Owner
@@ -49,18 +48,16 @@ def _clean_row(post: NewPost, owner: str, row: str) -> dict[str, Any]:
     """Return a post as it is stored: valid text, only web links, and an id that no other owner can use."""
     cleaned = post.model_dump(exclude_none=True, exclude={"id", "tags", "link"})
     cleaned |= {name: clean_text(cleaned[name]) for name in _TEXTS if name in cleaned}
-    if not cleaned["text"].strip():
-        raise InputError(f"text: is required{row}.")
-    if len(cleaned["text"].encode()) > MAX_TEXT_BYTES:
-        raise InputError(f"text: has more than {MAX_TEXT_BYTES:,} bytes{row}. Shorten it.")
     if post.link is not None and (link := clean_link(post.link)) is not None:
         cleaned["link"] = link
     if tags := [tag for tag in map(clean_text, post.tags) if tag.strip()]:
         cleaned["tags"] = tags
     identity = f"api:{owner}:{_identify(post, cleaned)}"
-    if len(identity.encode()) > MAX_ID_BYTES:
-        raise InputError(f"id: {identity[:40]}… has more than {MAX_ID_BYTES:,} bytes{row}. Shorten it.")
-    return {"id": identity, **cleaned}
+    cleaned = {"id": identity, **cleaned}
+    reason = post_reject_reason(cleaned) if cleaned["text"].strip() else missing("text")
+    if reason := reason or stored_id_reject_reason(identity):
+        raise InputError(f"{reason[0].upper()}{reason[1:]}{row}.")
+    return cleaned
 
 
 def _identify(post: NewPost, cleaned: dict[str, Any]) -> str:

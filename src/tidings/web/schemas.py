@@ -136,8 +136,8 @@ class NewPost(ApiModel):
     author: str | None = Field(None, max_length=1_000)
     time: str | None = Field(None, max_length=100, description="When it was written, preferably as ISO 8601.")
     lang: str | None = Field(None, max_length=35)
-    lat: float | None = Field(None, ge=-90, le=90)
-    lon: float | None = Field(None, ge=-180, le=180)
+    lat: float | None = Field(None, json_schema_extra={"minimum": -90, "maximum": 90})  # checked by ingest.validation
+    lon: float | None = Field(None, json_schema_extra={"minimum": -180, "maximum": 180})
     tags: list[Annotated[str, Field(max_length=1_000)]] = Field(default_factory=list, max_length=100)
 
 

@@ -1,4 +1,4 @@
-"""The front page: some files of the package, and nothing from elsewhere."""
+"""The web page: static files of this package."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ router = APIRouter(include_in_schema=False)
 
 
 @router.api_route("/", methods=["GET", "HEAD"])
-async def front() -> Response:
-    return _file("index.html")
+async def get_page() -> Response:
+    return _file_response("index.html")
 
 
 @router.api_route("/static/{name}", methods=["GET", "HEAD"])
-async def part(name: Literal["page.js", "page.css", "icon.svg"]) -> Response:
-    return _file(name)
+async def get_file(name: Literal["page.js", "page.css", "icon.svg"]) -> Response:
+    return _file_response(name)
 
 
-def _file(name: str) -> Response:
+def _file_response(name: str) -> Response:
     media_type = _MEDIA_TYPES[name.rpartition(".")[2]]
-    return Response(_read(name), media_type=media_type, headers={"Cache-Control": "no-cache"})
+    return Response(_read_file(name), media_type=media_type, headers={"Cache-Control": "no-cache"})
 
 
 @cache
-def _read(name: str) -> bytes:
+def _read_file(name: str) -> bytes:
     return resources.files("tidings.web").joinpath("static", name).read_bytes()

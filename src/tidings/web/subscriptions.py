@@ -1,4 +1,4 @@
-"""Subscriptions: check a query, subscribe, list, show, delete; their matches page by page, and a new address."""
+"""Routes for subscriptions: check a query; subscribe, list, show and delete; read matches; renew the feed URLs."""
 
 from __future__ import annotations
 
@@ -7,106 +7,113 @@ from typing import Any
 from fastapi import APIRouter
 
 from tidings.matching.explain import explain
-from tidings.query.dnf import Region as Box
+from tidings.query.dnf import Rectangle
 from tidings.query.geo.geojson import to_geojson
-from tidings.query.geo.region import region as checked_region
+from tidings.query.geo.region import make_rectangle
 from tidings.query.parse import parse
-from tidings.store.rows import Region as Numbers
-from tidings.store.rows import Subscription as Stored
+from tidings.store.rows import Region, Subscription
 from tidings.web import schemas
-from tidings.web.context import MOST_CHARACTERS, Here, Owner, Service
-from tidings.web.errors import documented
-from tidings.web.schemas import Above, Identity, Limit, Sides
+from tidings.web.context import MAX_RESPONSE_CHARACTERS, AppContext, Context, Owner
+from tidings.web.errors import error_responses
+from tidings.web.schemas import After, Box, Limit, SubscriptionId
 
-router = APIRouter(prefix="/api", tags=["subscriptions"], responses=documented(401))
+router = APIRouter(prefix="/api", tags=["subscriptions"], responses=error_responses(401))
 
 
-@router.post("/check", responses=documented(422))
-def check(wanted: schemas.Wanted, owner: Owner, here: Here) -> schemas.Checked:
-    """How a query is understood, and how many matches a day it would bring. Nothing is stored."""
-    region = _box(wanted.region)
-    told, estimate = explain(wanted.query, region), here.history.estimate(parse(wanted.query, region))
-    return schemas.Checked(
-        query=wanted.query,
-        ways=[schemas.Way(text=way.text, found_by=way.found_by) for way in told.conjunctions],
-        ignored=[
-            schemas.Ignored(piece=one.piece, start=one.start, end=one.end, reason=one.reason) for one in told.ignored
+@router.post("/check", responses=error_responses(422))
+def check_query(query_in: schemas.QueryIn, owner: Owner, context: Context) -> schemas.QueryCheck:
+    """Explain a query and estimate its matches per day. Nothing is stored."""
+    region = _to_rectangle(query_in.region)
+    explanation = explain(query_in.query, region)
+    estimate = context.volume.estimate(parse(query_in.query, region))
+    return schemas.QueryCheck(
+        query=query_in.query,
+        conjunctions=[
+            schemas.ConjunctionOut(text=conjunction.text, anchor=conjunction.anchor)
+            for conjunction in explanation.conjunctions
         ],
-        matches_a_day=estimate.matches_a_day,
-        posts_a_day=estimate.posts_a_day,
+        ignored=[
+            schemas.IgnoredPart(piece=part.piece, start=part.start, end=part.end, reason=part.reason)
+            for part in explanation.ignored
+        ],
+        matches_per_day=estimate.matches_per_day,
+        posts_per_day=estimate.posts_per_day,
         history_hours=estimate.hours,
-        sampled_posts=estimate.sampled,
+        sampled_posts=estimate.sampled_posts,
     )
 
 
-@router.post("/subscriptions", status_code=201, responses=documented(422, 429))
-def subscribe(wanted: schemas.Wanted, owner: Owner, here: Here) -> schemas.Subscription:
-    """Subscribe: the stream finds its posts from the next batch on."""
-    box = _box(wanted.region)
-    parse(wanted.query, box)
-    number = here.writing.accounts.subscribe(owner, wanted.query, _sides(box))
-    return _shown(here, here.writing.subscription(number, owner))
+@router.post("/subscriptions", status_code=201, responses=error_responses(422, 429))
+def subscribe(query_in: schemas.QueryIn, owner: Owner, context: Context) -> schemas.SubscriptionOut:
+    """Subscribe: the stream matches the query from the next batch on."""
+    region = _to_rectangle(query_in.region)
+    parse(query_in.query, region)
+    box = None if region is None else (region.west, region.south, region.east, region.north)
+    number = context.write_store.accounts.subscribe(owner, query_in.query, box)
+    return _to_subscription_out(context, context.write_store.subscriptions.get(number, owner))
 
 
-@router.get("/subscriptions", responses=documented(422))
-def subscriptions(owner: Owner, here: Here, after: Above = 0, limit: Limit = 100) -> schemas.Subscriptions:
-    """Yours, in the order in which they were made."""
-    page = here.reading.page(owner, after, limit + 1)
-    shown = [_shown(here, one) for one in page[:limit]]
-    return schemas.Subscriptions(subscriptions=shown, next=shown[-1].id if len(page) > limit else None)
+@router.get("/subscriptions", responses=error_responses(422))
+def list_subscriptions(
+    owner: Owner, context: Context, after: After = 0, limit: Limit = 100
+) -> schemas.SubscriptionPage:
+    """List your subscriptions in the order of creation."""
+    rows = context.read_store.subscriptions.page(owner, after, limit + 1)
+    page = [_to_subscription_out(context, subscription) for subscription in rows[:limit]]
+    return schemas.SubscriptionPage(subscriptions=page, next=page[-1].id if len(rows) > limit else None)
 
 
-@router.get("/subscriptions/{id}", responses=documented(404, 422))
-def subscription(id: Identity, owner: Owner, here: Here) -> schemas.Subscription:
-    """One of yours."""
-    return _shown(here, here.reading.subscription(id, owner))
+@router.get("/subscriptions/{id}", responses=error_responses(404, 422))
+def get_subscription(id: SubscriptionId, owner: Owner, context: Context) -> schemas.SubscriptionOut:
+    """Return one of your subscriptions."""
+    return _to_subscription_out(context, context.read_store.subscriptions.get(id, owner))
 
 
-@router.delete("/subscriptions/{id}", status_code=204, responses=documented(404, 422))
-def unsubscribe(id: Identity, owner: Owner, here: Here) -> None:
-    """Delete it, with its matches and its addresses."""
-    here.writing.unsubscribe(id, owner)
+@router.delete("/subscriptions/{id}", status_code=204, responses=error_responses(404, 422))
+def unsubscribe(id: SubscriptionId, owner: Owner, context: Context) -> None:
+    """Delete a subscription with its matches and feed URLs."""
+    context.write_store.subscriptions.remove(id, owner)
 
 
-@router.post("/subscriptions/{id}/address", responses=documented(404, 422))
-def renew(id: Identity, owner: Owner, here: Here) -> schemas.Subscription:
-    """Give it new addresses. The ones before lead nowhere from now on."""
-    here.writing.addresses.renew(id, owner)
-    return _shown(here, here.writing.subscription(id, owner))
+@router.post("/subscriptions/{id}/address", responses=error_responses(404, 422))
+def renew_feed_urls(id: SubscriptionId, owner: Owner, context: Context) -> schemas.SubscriptionOut:
+    """Replace the secret feed URLs. The old ones stop working."""
+    context.write_store.feed_urls.renew(id, owner)
+    return _to_subscription_out(context, context.write_store.subscriptions.get(id, owner))
 
 
-@router.get("/subscriptions/{id}/matches", responses=documented(404, 422))
-def matches(id: Identity, owner: Owner, here: Here, after: Above = 0, limit: Limit = 100) -> schemas.Matches:
-    """Its matches after a cursor, page by page; a page has fewer than asked for where they are long."""
-    page = here.reading.matches(id, after, limit, owner, MOST_CHARACTERS)
+@router.get("/subscriptions/{id}/matches", responses=error_responses(404, 422))
+def list_matches(
+    id: SubscriptionId, owner: Owner, context: Context, after: After = 0, limit: Limit = 100
+) -> schemas.MatchPage:
+    """List matches after a cursor; a page of long posts has fewer than `limit`."""
+    matches = context.read_store.matches
+    page = matches.since(id, after, limit, owner, MAX_RESPONSE_CHARACTERS)
     cursor = page[-1].cursor if page else after
-    more = bool(page) and bool(here.reading.matches(id, cursor, 1, owner))
-    return schemas.Matches(matches=[schemas.Match.of(one) for one in page], cursor=cursor, more=more)
+    more = bool(page) and bool(matches.since(id, cursor, 1, owner))
+    return schemas.MatchPage(matches=[schemas.MatchOut.of(match) for match in page], cursor=cursor, more=more)
 
 
-def _shown(here: Service, one: Stored) -> schemas.Subscription:
-    secret = here.reading.addresses.known(one.id) or here.writing.addresses.of(one.id, one.owner)
-    base = f"{here.public_url}/read/{secret}"
-    return schemas.Subscription(
-        id=one.id,
-        query=one.query,
-        region=_region(one.region),
-        created_at=schemas.moment(one.created_at),
-        matches=here.reading.kept(one.id),
-        addresses=schemas.Addresses(rss=f"{base}/rss", atom=f"{base}/atom", json=f"{base}/json", live=f"{base}/live"),
+def _to_subscription_out(context: AppContext, subscription: Subscription) -> schemas.SubscriptionOut:
+    secret = context.read_store.feed_urls.get(subscription.id)
+    secret = secret or context.write_store.feed_urls.get_or_create(subscription.id, subscription.owner)
+    base = f"{context.public_url}/read/{secret}"
+    return schemas.SubscriptionOut(
+        id=subscription.id,
+        query=subscription.query,
+        region=_to_region_out(subscription.region),
+        created_at=schemas.to_datetime(subscription.created_at),
+        matches=context.read_store.matches.count(subscription.id),
+        addresses=schemas.FeedUrlsOut(rss=f"{base}/rss", atom=f"{base}/atom", json=f"{base}/json", live=f"{base}/live"),
     )
 
 
-def _region(numbers: Numbers | None) -> Sides | dict[str, Any] | None:
-    """Four numbers as they are; more are polygons."""
-    if numbers is None:
+def _to_region_out(region: Region | None) -> Box | dict[str, Any] | None:
+    """Return a box as four numbers, polygons as GeoJSON."""
+    if region is None:
         return None
-    return (numbers[0], numbers[1], numbers[2], numbers[3]) if len(numbers) == 4 else to_geojson(numbers)
+    return (region[0], region[1], region[2], region[3]) if len(region) == 4 else to_geojson(region)
 
 
-def _box(sides: Sides | None) -> Box | None:
-    return None if sides is None else checked_region(*sides)
-
-
-def _sides(box: Box | None) -> Sides | None:
-    return None if box is None else (box.west, box.south, box.east, box.north)
+def _to_rectangle(box: Box | None) -> Rectangle | None:
+    return None if box is None else make_rectangle(*box)

@@ -1,4 +1,4 @@
-"""Keeping child processes going: one that ends is started again, after a while that doubles; all end together."""
+"""Supervise child processes: restart those that exit, after a delay that doubles; stop them all together."""
 
 from __future__ import annotations
 
@@ -12,48 +12,47 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
-_WELL_S = 60.0  # who ran for so long begins anew with a short wait
-_END_S = 8.0  # to end by itself; then it is killed
+FIRST_DELAY_S, MAX_DELAY_S = 1.0, 60.0
+_STABLE_S = 60.0  # a child that ran this long is restarted with the first delay
+_STOP_S = 8.0  # for an orderly exit; then the child is killed
 _LINE_BYTES = 1 << 16
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A program that is to run: what it is called in what we say, its command line, and what it finds in its
-    environment (passwords belong there: command lines can be seen by everybody)."""
+    """A child process. Passwords belong into the environment: all users can see command lines."""
 
     name: str
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-async def keep_going(child: Child, stop: asyncio.Event, say: Say) -> None:
-    """Run it again and again until `stop` is set; then end it. What it prints is said with its name before it."""
-    wait_s = FIRST_WAIT_S
+async def supervise(child: Child, stop: asyncio.Event, report: Report) -> None:
+    """Run a child again and again until `stop` is set; report its output and its exits with its name."""
+    delay_s = FIRST_DELAY_S
     while not stop.is_set():
         started = time.monotonic()
         try:
-            code, last = await _run(child, stop, say)
-            told = f"ended ({_ending(code)})"
-        except OSError as error:  # no memory or no process left: that passes
-            told, last = f"cannot be started ({error.strerror or error})", ""
+            code, last_line = await _run_once(child, stop, report)
+            event = f"exited ({_describe_exit(code)})"
+        except OSError as error:  # out of memory or processes, which may be temporary
+            event, last_line = f"cannot be started ({error.strerror or error})", ""
         if stop.is_set():
             return
-        if time.monotonic() - started > _WELL_S:
-            wait_s = FIRST_WAIT_S
-        say(f"{child.name}: {told}; again in {wait_s:g} s" + (f". It said: {last}" if last else ""))
+        if time.monotonic() - started > _STABLE_S:
+            delay_s = FIRST_DELAY_S
+        report(f"{child.name}: {event}; restart in {delay_s:g} s" + (f". Last line: {last_line}" if last_line else ""))
         with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), wait_s)
-        wait_s = min(wait_s * 2, LONGEST_WAIT_S)
+            await asyncio.wait_for(stop.wait(), delay_s)
+        delay_s = min(delay_s * 2, MAX_DELAY_S)
 
 
-async def _run(child: Child, stop: asyncio.Event, say: Say) -> tuple[int, str]:
-    """One life of it: how it ended, and its last line."""
+async def _run_once(child: Child, stop: asyncio.Event, report: Report) -> tuple[int, str]:
+    """Run a child until it exits or `stop` is set; return its exit code and its last line."""
     process = await asyncio.create_subprocess_exec(
         *child.command,
         stdin=asyncio.subprocess.DEVNULL,
@@ -61,52 +60,53 @@ async def _run(child: Child, stop: asyncio.Event, say: Say) -> tuple[int, str]:
         stderr=STDOUT,
         limit=_LINE_BYTES,
         env={**os.environ, **child.environment},
-        start_new_session=True,  # Ctrl-C is for us; we tell our children
-        preexec_fn=_end_with_parent,
+        start_new_session=True,  # Ctrl-C reaches only this process, which stops its children
+        preexec_fn=_stop_with_parent,
     )
-    say(f"{child.name}: started, process {process.pid}")
-    lines = asyncio.create_task(_listen(process, child.name, say))
-    ending = asyncio.create_task(stop.wait())
-    ended = asyncio.create_task(process.wait())
-    await asyncio.wait({ending, ended}, return_when=asyncio.FIRST_COMPLETED)
-    ending.cancel()
-    if not ended.done():
-        await _end(process, ended)
+    report(f"{child.name}: started, process {process.pid}")
+    lines = asyncio.create_task(_report_lines(process, child.name, report))
+    stopping = asyncio.create_task(stop.wait())
+    exited = asyncio.create_task(process.wait())
+    await asyncio.wait({stopping, exited}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not exited.done():
+        await _stop(process, exited)
     with suppress(TimeoutError):
         await asyncio.wait_for(lines, 1.0)  # a grandchild may keep the pipe open
-    return await ended, lines.result() if lines.done() and not lines.cancelled() else ""
+    return await exited, lines.result() if lines.done() and not lines.cancelled() else ""
 
 
-async def _listen(process: Process, name: str, say: Say) -> str:
+async def _report_lines(process: Process, name: str, report: Report) -> str:
+    """Report the output of a child and return its last line."""
     last = ""
     assert process.stdout is not None
     while True:
         try:
             line = await process.stdout.readline()
-        except ValueError:  # longer than anything worth reading
+        except ValueError:  # longer than `_LINE_BYTES`
             continue
         if not line:
             return last
-        if told := line.decode("utf-8", "replace").strip():
-            last = told
-            say(f"{name}: {told}")
+        if text := line.decode("utf-8", "replace").strip():
+            last = text
+            report(f"{name}: {text}")
 
 
-async def _end(process: Process, ended: asyncio.Task[int]) -> None:
-    """Ask it to end; if it does not, kill it and all that it started."""
+async def _stop(process: Process, exited: asyncio.Task[int]) -> None:
+    """Send SIGTERM; after `_STOP_S` kill the child and its whole process group."""
     with suppress(ProcessLookupError):
         process.terminate()
     with suppress(TimeoutError):
-        await asyncio.wait_for(asyncio.shield(ended), _END_S)
+        await asyncio.wait_for(asyncio.shield(exited), _STOP_S)
         return
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _ending(code: int) -> str:
+def _describe_exit(code: int) -> str:
     return f"code {code}" if code >= 0 else signal.Signals(-code).name
 
 
-def _end_with_parent() -> None:
-    """Linux: if we are killed, our children are asked to end too."""
+def _stop_with_parent() -> None:
+    """Linux: a child gets SIGTERM if this process is killed."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""What the routes of webhooks take and give, as the description tells it."""
+"""Request and response models of the webhook routes."""
 
 from __future__ import annotations
 
@@ -6,96 +6,95 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Path, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from tidings.store import webhooks as store
-from tidings.web.schemas import moment
+from tidings.store.rows import MAX_INT64
+from tidings.store.webhooks import Attempt, Webhook, WebhookState
+from tidings.web.schemas import ApiModel, to_datetime
 
-_LARGEST = (1 << 63) - 1
-_NAME = r"^[0-9a-zA-Z_-]{1,64}$"
-Name = Annotated[str, Path(pattern=_NAME, description="The id of the webhook.")]
-After = Annotated[str, Query(pattern=r"^[0-9a-zA-Z_-]{0,64}$", description="Only those after this one.")]
-
-
-class _Shape(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+WebhookId = Annotated[str, Path(pattern=r"^[0-9a-zA-Z_-]{1,64}$", description="The id of the webhook.")]
+AfterWebhook = Annotated[
+    str, Query(pattern=r"^[0-9a-zA-Z_-]{0,64}$", description="Return only webhooks created after this one.")
+]
 
 
-class NewWebhook(_Shape):
-    """Where the matches of a subscription are to be sent."""
+class NewWebhook(ApiModel):
+    """Where to send the matches of a subscription."""
 
-    subscription: int = Field(ge=1, le=_LARGEST)
+    subscription: int = Field(ge=1, le=MAX_INT64)
     url: str = Field(max_length=2_048, examples=["https://example.org/tidings"])
     after: int | None = Field(
-        None, ge=0, le=_LARGEST, description="Begin after this cursor; left out, with what matches from now on."
+        None, ge=0, le=MAX_INT64, description="Send matches after this cursor. Default: only future matches."
     )
 
 
-class Webhook(_Shape):
-    """A webhook and how it is."""
+class WebhookOut(ApiModel):
+    """A webhook and its state."""
 
     id: str
     subscription: int
     url: str
-    state: store.State = Field(description="`retrying`: the last attempt failed, others follow; `disabled`: none do.")
-    error: str = Field(description="Why the last attempt failed; empty while all is well.")
+    state: WebhookState = Field(
+        description="`retrying`: the last attempt failed and is repeated; `disabled`: nothing is sent."
+    )
+    error: str = Field(description="Why the last attempt failed; empty if it did not.")
     created_at: datetime
-    cursor: int = Field(description="All matches up to this cursor are delivered.")
-    messages: int = Field(description="Delivered so far.")
-    matches: int = Field(description="Delivered so far.")
+    cursor: int = Field(description="Matches up to this cursor are delivered.")
+    messages: int = Field(description="Messages delivered.")
+    matches: int = Field(description="Matches delivered.")
     delivered_at: datetime | None
-    failures: int = Field(description="Attempts at the present message that failed.")
-    retry_at: datetime | None = Field(description="When it is tried again.")
+    failures: int = Field(description="Failed attempts of the current message.")
+    retry_at: datetime | None = Field(description="The time of the next attempt.")
 
     @classmethod
-    def of(cls, hook: store.Webhook) -> Webhook:
-        return cls(**_told(hook))
+    def of(cls, webhook: Webhook) -> WebhookOut:
+        return cls(**_to_fields(webhook))
 
 
-class SignedWebhook(Webhook):
-    """A webhook with its secret, which is told when it is made and when it is renewed, and never else."""
+class SignedWebhookOut(WebhookOut):
+    """A webhook with its secret, which is shown only when it is created or rotated."""
 
-    secret: str = Field(description="What to verify messages with; see the Standard Webhooks specification.")
+    secret: str = Field(description="Verify messages with it; see the Standard Webhooks specification.")
 
     @classmethod
-    def of(cls, hook: store.Webhook) -> SignedWebhook:
-        return cls(**_told(hook), secret=hook.secret)
+    def of(cls, webhook: Webhook) -> SignedWebhookOut:
+        return cls(**_to_fields(webhook), secret=webhook.secret)
 
 
-class Webhooks(_Shape):
-    """A page of webhooks; ``next`` is what to give as `after` for the next page, null on the last one."""
+class WebhookPage(ApiModel):
+    """A page of webhooks; ``next`` is the `after` of the next page, null on the last page."""
 
-    webhooks: list[Webhook]
+    webhooks: list[WebhookOut]
     next: str | None
 
 
-class Delivery(_Shape):
+class AttemptOut(ApiModel):
     """One attempt to deliver a message."""
 
-    message: str = Field(description="The `webhook-id`: the same each time a message is tried.")
-    matches: int = Field(description="In the message.")
+    message: str = Field(description="The `webhook-id`, the same in all attempts of a message.")
+    matches: int = Field(description="Number of matches in the message.")
     at: datetime
-    status: int | None = Field(description="What the receiver answered; null if it did not.")
+    status: int | None = Field(description="The HTTP status of the receiver; null without a response.")
     outcome: str
     took_s: float
 
     @classmethod
-    def of(cls, attempt: store.Attempt) -> Delivery:
-        return cls(**{**attempt._asdict(), "at": moment(attempt.at)})
+    def of(cls, attempt: Attempt) -> AttemptOut:
+        return cls(**{**attempt._asdict(), "at": to_datetime(attempt.at)})
 
 
-class Deliveries(_Shape):
-    """The last attempts, the newest first."""
+class AttemptList(ApiModel):
+    """The last attempts, newest first."""
 
-    deliveries: list[Delivery]
+    deliveries: list[AttemptOut]
 
 
-def _told(hook: store.Webhook) -> dict[str, Any]:
-    same = ("subscription", "url", "state", "error", "cursor", "messages", "matches", "failures")
+def _to_fields(webhook: Webhook) -> dict[str, Any]:
+    unchanged = ("subscription", "url", "state", "error", "cursor", "messages", "matches", "failures")
     return {
-        "id": hook.name,
-        **{name: getattr(hook, name) for name in same},
-        "created_at": moment(hook.created_at),
-        "delivered_at": None if hook.delivered_at is None else moment(hook.delivered_at),
-        "retry_at": moment(hook.due_at) if hook.state == "retrying" and hook.due_at is not None else None,
+        "id": webhook.name,
+        **{name: getattr(webhook, name) for name in unchanged},
+        "created_at": to_datetime(webhook.created_at),
+        "delivered_at": None if webhook.delivered_at is None else to_datetime(webhook.delivered_at),
+        "retry_at": to_datetime(webhook.due_at) if webhook.state == "retrying" and webhook.due_at is not None else None,
     }

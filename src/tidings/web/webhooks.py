@@ -1,4 +1,4 @@
-"""Webhooks: have matches sent to an address, see how that goes, try it out, renew the secret, switch it on again."""
+"""Routes for webhooks: add, list, show and delete; test, rotate the secret, enable again; the log of attempts."""
 
 from __future__ import annotations
 
@@ -8,79 +8,80 @@ from contextlib import contextmanager
 from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
 
-from tidings.delivery.webhooks.attempt import TIMEOUT_S, try_out
+from tidings.delivery.webhooks.attempt import TIMEOUT_S, send_test
 from tidings.errors import QuotaExceeded
-from tidings.web import webhook_schemas as shapes
-from tidings.web.context import Here, Owner, Service
-from tidings.web.errors import documented
+from tidings.web import webhook_schemas as schemas
+from tidings.web.context import AppContext, Context, Owner
+from tidings.web.errors import error_responses
 from tidings.web.schemas import Limit
-from tidings.web.webhook_schemas import After, Name
+from tidings.web.webhook_schemas import AfterWebhook, WebhookId
 
-router = APIRouter(prefix="/api", tags=["webhooks"], responses=documented(401))
-
-
-@router.post("/webhooks", status_code=201, responses=documented(404, 422, 429))
-def add(wanted: shapes.NewWebhook, owner: Owner, here: Here) -> shapes.SignedWebhook:
-    """Have the matches of a subscription sent to an address. The secret is told now, and never again."""
-    made = here.writing.webhooks.add(wanted.subscription, wanted.url, owner, wanted.after)
-    return shapes.SignedWebhook.of(made)
+router = APIRouter(prefix="/api", tags=["webhooks"], responses=error_responses(401))
 
 
-@router.get("/webhooks", responses=documented(422))
-def webhooks(owner: Owner, here: Here, after: After = "", limit: Limit = 100) -> shapes.Webhooks:
-    """Yours, in the order in which they were made."""
-    page = here.reading.webhooks.page(owner, after, limit + 1)
-    shown = [shapes.Webhook.of(one) for one in page[:limit]]
-    return shapes.Webhooks(webhooks=shown, next=shown[-1].id if len(page) > limit else None)
+@router.post("/webhooks", status_code=201, responses=error_responses(404, 422, 429))
+def add_webhook(new_webhook: schemas.NewWebhook, owner: Owner, context: Context) -> schemas.SignedWebhookOut:
+    """Send the matches of a subscription to a URL. The secret is shown only in this response."""
+    webhook = context.write_store.webhooks.add(new_webhook.subscription, new_webhook.url, owner, new_webhook.after)
+    return schemas.SignedWebhookOut.of(webhook)
 
 
-@router.get("/webhooks/{id}", responses=documented(404, 422))
-def webhook(id: Name, owner: Owner, here: Here) -> shapes.Webhook:
-    """How one of them is."""
-    return shapes.Webhook.of(here.reading.webhooks.get(id, owner))
+@router.get("/webhooks", responses=error_responses(422))
+def list_webhooks(owner: Owner, context: Context, after: AfterWebhook = "", limit: Limit = 100) -> schemas.WebhookPage:
+    """List your webhooks in the order of creation."""
+    rows = context.read_store.webhooks.page(owner, after, limit + 1)
+    page = [schemas.WebhookOut.of(webhook) for webhook in rows[:limit]]
+    return schemas.WebhookPage(webhooks=page, next=page[-1].id if len(rows) > limit else None)
 
 
-@router.delete("/webhooks/{id}", status_code=204, responses=documented(404, 422))
-def remove(id: Name, owner: Owner, here: Here) -> None:
-    """Send nothing there from now on."""
-    here.writing.webhooks.remove(id, owner)
+@router.get("/webhooks/{id}", responses=error_responses(404, 422))
+def get_webhook(id: WebhookId, owner: Owner, context: Context) -> schemas.WebhookOut:
+    """Return one webhook with its state."""
+    return schemas.WebhookOut.of(context.read_store.webhooks.get(id, owner))
 
 
-@router.get("/webhooks/{id}/deliveries", responses=documented(404, 422))
-def deliveries(id: Name, owner: Owner, here: Here) -> shapes.Deliveries:
-    """The last hundred attempts, the newest first."""
-    return shapes.Deliveries(deliveries=[shapes.Delivery.of(one) for one in here.reading.webhooks.log(id, owner)])
+@router.delete("/webhooks/{id}", status_code=204, responses=error_responses(404, 422))
+def remove_webhook(id: WebhookId, owner: Owner, context: Context) -> None:
+    """Delete a webhook."""
+    context.write_store.webhooks.remove(id, owner)
 
 
-@router.post("/webhooks/{id}/secret", responses=documented(404, 422))
-def rotate(id: Name, owner: Owner, here: Here) -> shapes.SignedWebhook:
-    """Give it a new secret. For a day messages carry a signature of the one before, too."""
-    return shapes.SignedWebhook.of(here.writing.webhooks.rotate(id, owner))
+@router.get("/webhooks/{id}/deliveries", responses=error_responses(404, 422))
+def list_attempts(id: WebhookId, owner: Owner, context: Context) -> schemas.AttemptList:
+    """List the last hundred attempts, newest first."""
+    attempts = context.read_store.webhooks.attempts(id, owner)
+    return schemas.AttemptList(deliveries=[schemas.AttemptOut.of(attempt) for attempt in attempts])
 
 
-@router.post("/webhooks/{id}/enable", responses=documented(404, 422))
-def enable(id: Name, owner: Owner, here: Here) -> shapes.Webhook:
-    """Send again, at once, beginning with the message it stopped at."""
-    return shapes.Webhook.of(here.writing.webhooks.enable(id, owner))
+@router.post("/webhooks/{id}/secret", responses=error_responses(404, 422))
+def rotate_secret(id: WebhookId, owner: Owner, context: Context) -> schemas.SignedWebhookOut:
+    """Replace the secret. For a day, messages are signed with the old secret too."""
+    return schemas.SignedWebhookOut.of(context.write_store.webhooks.rotate_secret(id, owner))
 
 
-@router.post("/webhooks/{id}/test", responses=documented(404, 422, 429))
-async def test(id: Name, owner: Owner, here: Here) -> shapes.Delivery:
-    """Send a message of the type `webhook.test` now, once, and tell how that went."""
-    hook = await run_in_threadpool(here.reading.webhooks.get, id, owner)
-    with _one_at_a_time(here, owner):
-        attempt = await try_out(hook, here.allow)
-    await run_in_threadpool(here.writing.webhooks.note, hook, attempt)
-    return shapes.Delivery.of(attempt)
+@router.post("/webhooks/{id}/enable", responses=error_responses(404, 422))
+def enable_webhook(id: WebhookId, owner: Owner, context: Context) -> schemas.WebhookOut:
+    """Enable a webhook and retry its current message immediately."""
+    return schemas.WebhookOut.of(context.write_store.webhooks.enable(id, owner))
+
+
+@router.post("/webhooks/{id}/test", responses=error_responses(404, 422, 429))
+async def test_webhook(id: WebhookId, owner: Owner, context: Context) -> schemas.AttemptOut:
+    """Send a message of the type `webhook.test` once and return the result."""
+    webhook = await run_in_threadpool(context.read_store.webhooks.get, id, owner)
+    with _single_test(context, owner):
+        attempt = await send_test(webhook, context.allow)
+    await run_in_threadpool(context.write_store.webhooks.record_attempt, webhook, attempt)
+    return schemas.AttemptOut.of(attempt)
 
 
 @contextmanager
-def _one_at_a_time(here: Service, owner: str) -> Iterator[None]:
-    """Nobody sends requests through us as fast as they like."""
-    if owner in here.trying:
-        raise QuotaExceeded("A webhook of yours is tried out just now; wait for that.", retry_after_s=TIMEOUT_S)
-    here.trying.add(owner)
+def _single_test(context: AppContext, owner: str) -> Iterator[None]:
+    """Limit an owner to one test at a time, so that the server cannot be used to flood others with requests."""
+    if owner in context.testing_owners:
+        raise QuotaExceeded("A webhook test is already running. Try again later.", retry_after_s=TIMEOUT_S)
+    context.testing_owners.add(owner)
     try:
         yield
     finally:
-        here.trying.discard(owner)
+        context.testing_owners.discard(owner)
