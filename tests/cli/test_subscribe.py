@@ -81,7 +81,7 @@ def test_invalid_query_is_shown_with_a_caret_and_creates_nothing(run_tidings, tm
     ("arguments", "sentence"),
     [
         ([], "QUERY or --file FILE is required"),
-        (["storm", "--region", "1,2,3"], "--region 1,2,3: within: needs four numbers"),
+        (["storm", "--region", "1,2,3"], "--region 1,2,3: A rectangle needs four numbers"),
         (["storm", "--region", "1,2,3,91"], "south and north must be between -90 and 90"),
         (["storm", "--region", "5,2,3,4"], "west must not be greater than east"),
         (["storm", "--file", "subs.txt"], "--file: cannot be combined with QUERY or --region"),

@@ -1,10 +1,10 @@
-"""Subscriptions over HTTP: created, checked, listed, shown, deleted; their matches page by page."""
+"""Subscriptions over HTTP: check, create, list, show and delete; matches in pages."""
 
 from __future__ import annotations
 
 import json
 
-from tidings.query.geo.geojson import flat_polygons
+from tidings.query.geo.geojson import encode_polygons
 from tidings.store.accounts import Quotas
 
 
@@ -14,7 +14,7 @@ def subscribe(client, query="storm", **more):
     return made.json()
 
 
-def test_a_subscription_is_made_shown_listed_and_deleted(ann):
+def test_a_subscription_is_created_shown_listed_and_deleted(ann):
     made = subscribe(ann, "storm -umbrella", region=[3, 51, 8, 54.5])
     assert made["query"] == "storm -umbrella"
     assert made["region"] == [3, 51, 8, 54.5]
@@ -28,80 +28,80 @@ def test_a_subscription_is_made_shown_listed_and_deleted(ann):
     assert ann.get("/api/subscriptions").json()["subscriptions"] == []
 
 
-def test_a_region_of_polygons_is_shown_as_geojson(ann, service):
+def test_a_region_of_polygons_is_shown_as_geojson(ann, context):
     triangle = {"type": "Polygon", "coordinates": [[[0, 0], [4, 0], [0, 4], [0, 0]]]}
-    made = service.writing.subscribe("storm", "ann", tuple(flat_polygons(triangle)))
+    made = context.write_store.subscriptions.add("storm", "ann", tuple(encode_polygons(triangle)))
     assert ann.get(f"/api/subscriptions/{made}").json()["region"] == triangle
 
 
-def test_a_list_is_given_in_pages(ann):
+def test_subscriptions_are_listed_in_pages(ann):
     ids = [subscribe(ann, f"word{n}")["id"] for n in range(5)]
     seen, after = [], 0
     while after is not None:
         page = ann.get("/api/subscriptions", params={"after": after, "limit": 2}).json()
-        seen += [one["id"] for one in page["subscriptions"]]
+        seen += [item["id"] for item in page["subscriptions"]]
         after = page["next"]
     assert seen == ids
 
 
-def test_a_refused_query_says_where(ann):
+def test_an_invalid_query_is_rejected_with_its_position(ann):
     for path in ("/api/subscriptions", "/api/check"):
-        told = ann.post(path, json={"query": "storm (rain"})
-        assert told.status_code == 422
-        assert told.json()["position"] == 6
-    told = ann.post("/api/subscriptions", json={"query": "storm", "region": [3, 55, 8, 51]})
-    assert (told.status_code, "South lies north" in told.json()["error"]) == (422, True)
+        answer = ann.post(path, json={"query": "storm (rain"})
+        assert answer.status_code == 422
+        assert answer.json()["position"] == 6
+    answer = ann.post("/api/subscriptions", json={"query": "storm", "region": [3, 55, 8, 51]})
+    assert (answer.status_code, "south must not be greater than north" in answer.json()["error"]) == (422, True)
 
 
-def test_checking_tells_the_normal_form_and_what_came_lately(ann, service):
+def test_checking_a_query_returns_conjunctions_and_an_estimate(ann, context):
     before = ann.post("/api/check", json={"query": "storm OR rain the"}).json()
-    assert before["matches_a_day"] is None
-    assert [way["text"] for way in before["ways"]] == ["storm", "rain"]
-    assert [(one["piece"], one["reason"]) for one in before["ignored"]] == [("the", "a stop word")]
+    assert before["matches_per_day"] is None
+    assert [part["text"] for part in before["conjunctions"]] == ["storm", "rain"]
+    assert [(part["piece"], part["reason"]) for part in before["ignored"]] == [("the", "a stop word")]
     texts = ["storm ahead", "rain again", "sunshine", "sunny spells"]
-    service.history.take([json.dumps({"text": text}) for text in texts])
+    context.volume.add_posts([json.dumps({"text": text}) for text in texts])
     after = ann.post("/api/check", json={"query": "storm OR rain"}).json()
     assert after["sampled_posts"] == 4
-    assert after["matches_a_day"] == after["posts_a_day"] / 2 > 0
+    assert after["matches_per_day"] == after["posts_per_day"] / 2 > 0
     assert ann.get("/api/subscriptions").json()["subscriptions"] == []
 
 
-def test_matches_are_read_page_by_page_and_none_twice(ann, found):
+def test_paging_returns_every_match_once(ann, store_matches):
     identity = subscribe(ann)["id"]
-    found(identity, ["a", "b", "c"], title=["A", "B", "C"], tags=[["x"], None, []])
+    store_matches(identity, ["a", "b", "c"], title=["A", "B", "C"], tags=[["x"], None, []])
     path = f"/api/subscriptions/{identity}/matches"
     first = ann.get(path, params={"limit": 2}).json()
-    assert [one["post_id"] for one in first["matches"]] == ["a", "b"]
+    assert [match["post_id"] for match in first["matches"]] == ["a", "b"]
     assert first["more"]
     assert first["matches"][0]["tags"] == ["x"]
     second = ann.get(path, params={"after": first["cursor"], "limit": 2}).json()
-    assert [one["post_id"] for one in second["matches"]] == ["c"]
+    assert [match["post_id"] for match in second["matches"]] == ["c"]
     assert not second["more"]
     end = ann.get(path, params={"after": second["cursor"]}).json()
     assert end == {"matches": [], "cursor": second["cursor"], "more": False}
-    found(identity, ["d"])
-    assert [m["post_id"] for m in ann.get(path, params={"after": end["cursor"]}).json()["matches"]] == ["d"]
+    store_matches(identity, ["d"])
+    assert [match["post_id"] for match in ann.get(path, params={"after": end["cursor"]}).json()["matches"]] == ["d"]
 
 
-def test_the_quota_is_told_with_what_to_do(service, ann):
-    service.writing.accounts.set_quotas("ann", Quotas(subscriptions=1))
+def test_the_subscription_quota_is_enforced(context, ann):
+    context.write_store.accounts.set_quotas("ann", Quotas(subscriptions=1))
     first = subscribe(ann)
-    told = ann.post("/api/subscriptions", json={"query": "rain"})
-    assert told.status_code == 429
-    assert told.json() == {"error": "You may have 1 subscriptions and have them all; delete one first."}
+    answer = ann.post("/api/subscriptions", json={"query": "rain"})
+    assert answer.status_code == 429
+    assert answer.json() == {"error": "Subscription quota reached (1). Delete a subscription first."}
     ann.delete(f"/api/subscriptions/{first['id']}")
     subscribe(ann, "rain")
 
 
-def test_who_asks_is_told_what_is_left(ann):
+def test_the_account_shows_usage_and_quota(ann):
     subscribe(ann)
     me = ann.get("/api/me").json()
     assert (me["name"], me["subscriptions"]) == ("ann", {"used": 1, "limit": 1_000})
 
 
-def test_without_a_token_there_is_nothing(anonymous, service, ann):
+def test_a_missing_or_revoked_token_returns_401(anonymous, context, ann):
     for headers in ({}, {"Authorization": "Bearer nonsense"}, {"Authorization": "Basic YTpi"}):
-        told = anonymous.get("/api/subscriptions", headers=headers)
-        assert (told.status_code, told.headers["www-authenticate"]) == (401, "Bearer")
-    service.writing.accounts.revoke("ann")
+        answer = anonymous.get("/api/subscriptions", headers=headers)
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+    context.write_store.accounts.revoke_tokens("ann")
     assert ann.get("/api/subscriptions").status_code == 401

@@ -73,14 +73,14 @@ def parse_near(word: str, position: int) -> Circle:
     numbers = word[len(NEAR_PREFIX) :].split(",")
     if numbers[0][:1].isalpha():
         raise QueryError(f"Place names are not supported. {_NEAR_HINT}", position)
-    lat, lon, radius_km = _parse_numbers(numbers, "near: needs three numbers", 3, _NEAR_HINT, position)
+    lat, lon, radius_km = _parse_numbers(numbers, "A circle needs three numbers", 3, _NEAR_HINT, position)
     return make_circle(lat, lon, radius_km, position)
 
 
 def parse_within(word: str, position: int) -> Rectangle:
     """Return the rectangle of a word that starts with `within:`; or QueryError at `position`."""
     numbers = word[len(WITHIN_PREFIX) :].split(",")
-    west, south, east, north = _parse_numbers(numbers, "within: needs four numbers", 4, _WITHIN_HINT, position)
+    west, south, east, north = _parse_numbers(numbers, "A rectangle needs four numbers", 4, _WITHIN_HINT, position)
     return make_rectangle(west, south, east, north, position)
 
 
