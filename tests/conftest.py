@@ -1,4 +1,4 @@
-"""The same commit gives the same examples, so a red run is red again; `make fuzz` looks for new ones."""
+"""The same commit gives the same random examples, so failures are repeatable; `make fuzz` tries new ones."""
 
 from hypothesis import settings
 

@@ -1,4 +1,4 @@
-"""The real data beside the repository; a test that needs it is skipped where it is not there."""
+"""Real data next to the repository. Tests that need it are skipped without it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def shared(name: str) -> Path:
-    """A file of ../shared/data, or a skipped test."""
+    """Return a file of ../shared/data, or skip the test."""
     path = SHARED / name
     if not path.is_file():
-        pytest.skip(f"{path} is not there; it is real data that does not belong to the repository")
+        pytest.skip(f"{path} is missing; real data is not part of the repository")
     return path
 
 
 def real_tweets(count: int, skip: int = 0) -> list[str]:
-    """The texts of some real tweets."""
+    """Return the texts of real tweets."""
     import pyarrow.parquet as pq
 
     batches = pq.ParquetFile(shared("tweets.parquet")).iter_batches(batch_size=skip + count, columns=["text"])
@@ -27,5 +27,5 @@ def real_tweets(count: int, skip: int = 0) -> list[str]:
 
 
 def real_queries(count: int, skip: int = 0) -> list[str]:
-    """Some real queries, one a line."""
+    """Return real queries."""
     return shared("queries.txt").read_text("utf-8").split("\n")[skip : skip + count]

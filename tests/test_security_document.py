@@ -1,4 +1,4 @@
-"""docs/security.md names a test for every claim; each of them exists."""
+"""docs/security.md names a test for every claim, and each of them exists."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).resolve().parents[1]
-DOCUMENT = (HERE / "docs" / "security.md").read_text("utf-8")
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENT = (ROOT / "docs" / "security.md").read_text("utf-8")
 NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", DOCUMENT)))
 
 
 @pytest.mark.parametrize(("file", "name"), NAMED, ids=[name for _, name in NAMED])
 def test_a_test_named_in_the_document_exists(file, name):
-    defined = ast.parse((HERE / file).read_text("utf-8")).body
-    assert name in {one.name for one in defined if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)}
+    defined = ast.parse((ROOT / file).read_text("utf-8")).body
+    assert name in {node.name for node in defined if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
 def test_every_claim_in_a_table_names_its_test():

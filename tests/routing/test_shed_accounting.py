@@ -42,7 +42,7 @@ def stream(request, tmp_path_factory):
         store.subscriptions.add_many([(word, "late") for word in WORDS[:4]])
         updater.refresh()
         if request.param == "split":
-            updater.relearn(_fit_hot)
+            updater.start_refresh(_fit_hot)
             updater.wait_for_build()
             updater.refresh()
             assert any(len(view.split_terms) for n in range(8) for view in updater.index.open_shard(n)), "w0 is split"

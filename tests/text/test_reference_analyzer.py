@@ -1,4 +1,4 @@
-"""The rules of cleaning, each with an example worked out by hand."""
+"""The rules of text analysis, each with an example."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def terms(text: str) -> set[str]:
         ("cat\x00dog", ["cat", "dog"]),
     ],
 )
-def test_words_in_order(text, expected):
+def test_words_are_in_order(text, expected):
     assert sequence(text) == expected
 
 
@@ -82,7 +82,7 @@ def test_words_in_order(text, expected):
         ("٤٢ 42", ["٤٢", "42"]),
     ],
 )
-def test_all_of_unicode(text, expected):
+def test_all_scripts_are_supported(text, expected):
     assert sequence(text) == expected
 
 
@@ -105,7 +105,7 @@ def test_all_of_unicode(text, expected):
         ("&#35;cat", {"#cat", "cat"}),
     ],
 )
-def test_hashtags_and_their_words(text, expected):
+def test_a_hashtag_has_its_own_term_and_its_words(text, expected):
     assert terms(text) == expected
 
 
@@ -129,7 +129,7 @@ def test_entities_are_decoded_once(text, decoded):
     assert decode_entities(text) == decoded
 
 
-def test_an_entity_encoded_twice_leaves_its_name_as_a_word():
+def test_a_doubly_encoded_entity_leaves_its_name_as_a_word():
     assert sequence("rock &amp;amp; roll") == ["rock", "amp", "roll"]
 
 
@@ -149,8 +149,8 @@ def test_a_field_break_is_a_gap():
     assert sequence(f"cat{FIELD_BREAK}dog") == ["cat", None, "dog"]
 
 
-def test_tokens_know_where_they_stand():
-    assert [(found.start, found.end, found.term) for found in tokenize("The #Cat's 東")] == [
+def test_tokens_have_their_offsets():
+    assert [(token.start, token.end, token.term) for token in tokenize("The #Cat's 東")] == [
         (0, 3, ".the"),
         (4, 8, "#cat"),
         (5, 10, "cat"),
@@ -158,5 +158,5 @@ def test_tokens_know_where_they_stand():
     ]
 
 
-def test_a_lone_surrogate_does_no_harm():
+def test_a_lone_surrogate_separates_words():
     assert sequence("cat\ud800dog") == ["cat", "dog"]

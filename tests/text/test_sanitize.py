@@ -1,4 +1,4 @@
-"""What came from outside is harmless once it was cleaned, and says what it said."""
+"""Sanitized text, HTML and links are harmless and keep their content."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tidings.text.sanitize import (
     PLAIN_LINK,
     clean_link,
     clean_text,
-    normalize_link,
     html_to_text,
+    normalize_link,
 )
 
 DIRECTIONS = [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))]
@@ -38,7 +38,7 @@ ANYTHING = st.text(st.characters(), max_size=60) | HOSTILE
 
 @settings(deadline=None)
 @given(ANYTHING)
-def test_text_holds_nothing_a_document_may_not_hold(text):
+def test_clean_text_has_no_controls_or_noncharacters(text):
     cleaned = clean_text(text)
     assert not [ch for ch in cleaned if unicodedata.category(ch) in ("Cc", "Cs") and ch not in "\n\t"]
     assert not set(cleaned) & {*DIRECTIONS, "\ufffe", "\uffff", "\u2028", "\U0001fffe"}
@@ -47,7 +47,7 @@ def test_text_holds_nothing_a_document_may_not_hold(text):
 
 @settings(deadline=None)
 @given(st.text(st.characters(exclude_characters=DIRECTIONS), max_size=60) | HOSTILE.filter(lambda s: "\u202e" not in s))
-def test_cleaning_text_changes_no_word_a_subscription_could_ask_for(text):
+def test_cleaning_changes_no_term(text):
     assert analyze(clean_text(text)).terms == analyze(text).terms
 
 
@@ -62,11 +62,11 @@ def test_cleaning_text_changes_no_word_a_subscription_could_ask_for(text):
         ("invoice\u202efdp.exe", "invoicefdp.exe"),
     ],
 )
-def test_text_says_what_it_said(text, expected):
+def test_clean_text_keeps_the_content(text, expected):
     assert clean_text(text) == expected
 
 
-def test_text_that_is_too_long_ends_in_an_ellipsis():
+def test_truncated_text_ends_in_an_ellipsis():
     assert clean_text("abcdef", max_chars=6) == "abcdef"
     assert clean_text("abcdefg", max_chars=6) == "abcde…"
 
@@ -89,13 +89,13 @@ def test_text_that_is_too_long_ends_in_an_ellipsis():
         ("<svg onload=x><text>x</text></svg><template>x</template><noscript>x</noscript>tea", "tea"),
     ],
 )
-def test_the_text_of_html_is_what_its_reader_sees(document, expected):
+def test_html_becomes_its_visible_text(document, expected):
     assert html_to_text(document) == expected
 
 
 @settings(deadline=None)
 @given(ANYTHING)
-def test_the_text_of_html_is_clean_text(document):
+def test_text_from_html_is_clean(document):
     text = html_to_text(document)
     assert clean_text(text) == text == text.strip()
 
@@ -107,8 +107,8 @@ def test_the_text_of_html_is_clean_text(document):
         "".join
     )
 )
-def test_the_text_of_html_is_what_its_definition_says(document):
-    """The tags a browser ends lines at, entities decoded, runs of blanks one blank, and no empty lines."""
+def test_text_from_html_follows_the_definition(document):
+    """Line breaks at block tags, decoded entities, single blanks, no empty lines."""
     bare = nh3.clean(
         clean_text(document), tags=set(_BLOCKS), clean_content_tags=set(_DROPPED_ELEMENTS), attributes={}, link_rel=None
     )
@@ -119,7 +119,7 @@ def test_the_text_of_html_is_what_its_definition_says(document):
 
 @settings(deadline=None)
 @given(st.from_regex(PLAIN_LINK, fullmatch=True))
-def test_a_link_that_looks_clean_is_clean(link):
+def test_a_link_that_takes_the_shortcut_is_clean(link):
     assert normalize_link(link) == (link if len(link) <= MAX_LINK_CHARS else None)
 
 
@@ -146,16 +146,16 @@ def test_a_link_that_looks_clean_is_clean(link):
         ("http://e.\u202egro/", None),
         ("http://e%2eorg/", None),
         ("http://e.org/" + "x" * 5_000, None),
-        ("http://e.org/" + "é" * 1_000, None),  # spelt out it is too long
+        ("http://e.org/" + "é" * 1_000, None),  # too long when quoted
     ],
 )
-def test_a_link_goes_to_the_web_or_nowhere(link, expected):
+def test_only_web_links_are_kept(link, expected):
     assert clean_link(link) == expected
 
 
 @settings(deadline=None)
 @given(ANYTHING | ANYTHING.map("http://".__add__) | ANYTHING.map("https://e.org/".__add__))
-def test_a_cleaned_link_is_clean(link):
+def test_cleaning_a_link_is_idempotent(link):
     cleaned = clean_link(link)
     if cleaned is not None:
         assert clean_link(cleaned) == cleaned
@@ -166,6 +166,6 @@ def test_a_cleaned_link_is_clean(link):
 @pytest.mark.parametrize(
     "bomb", ["<div>", "<b>", "<a href=//x>", "&", "<", "<p><b>", "<table><td>", "</p>", "<!--", "\u202e<"]
 )
-def test_a_document_made_to_be_slow_is_cleaned_all_the_same(bomb):
+def test_a_hostile_document_is_cleaned_in_bounded_time(bomb):
     document = bomb * (2 * MAX_HTML_CHARS // len(bomb))
     assert len(html_to_text(document)) <= MAX_HTML_CHARS

@@ -1,4 +1,4 @@
-"""Whole columns are cleaned as each of their values would be."""
+"""Columns are cleaned like their single values."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ LINKS = st.lists(st.none() | ANYTHING | st.builds("".join, st.lists(PIECES, max_
 
 
 def column(values: list[str | None]) -> pa.ChunkedArray:
-    """In two chunks."""
+    """Return a column of two chunks."""
     middle = len(values) // 2
     return pa.chunked_array([values[:middle], values[middle:]], pa.string())
 
 
 @settings(deadline=None)
 @given(TEXTS)
-def test_a_column_of_texts_is_cleaned_as_each_of_them_would_be(texts):
+def test_a_column_of_texts_is_cleaned_like_its_values(texts):
     assert clean_texts(column(texts)).to_pylist() == [None if text is None else clean_text(text) for text in texts]
 
 
 @settings(deadline=None)
 @given(LINKS)
-def test_a_column_of_links_is_cleaned_as_each_of_them_would_be(links):
+def test_a_column_of_links_is_cleaned_like_its_values(links):
     assert clean_links(column(links)).to_pylist() == [None if link is None else normalize_link(link) for link in links]
 
 
 @pytest.mark.parametrize(
     "link", ["https://e.org/" + "x" * MAX_LINK_CHARS, "https://e.org/a?", "https://e.org/a?#f", "http://e.org:0/"]
 )
-def test_a_link_at_the_edge_of_the_quick_way_is_cleaned_too(link):
+def test_a_link_that_just_misses_the_shortcut_is_cleaned(link):
     assert clean_links(column([link])).to_pylist() == [clean_link(link)]
 
 
-def test_real_posts_are_cleaned_as_each_of_them_would_be():
+def test_real_posts_are_cleaned_like_single_texts():
     texts = real_tweets(20_000)
     assert clean_texts(column(texts)).to_pylist() == [clean_text(text) for text in texts]

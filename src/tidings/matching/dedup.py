@@ -50,5 +50,6 @@ class MatchDeduplicator:
         if len(hits):
             # Posts are identified by their row in the batch, so two posts with the same id stay two posts.
             numbered = hits.append_column("row", pa.array(range(len(hits))))
-            rows = numbered.group_by(["post", "subscription_id"]).aggregate([("row", "min")]).column("row_min")
+            groups = numbered.group_by(["post", "subscription_id"], use_threads=False)  # threads would change the order
+            rows = groups.aggregate([("row", "min")]).column("row_min")
             yield hits.take(rows)

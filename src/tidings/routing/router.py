@@ -14,7 +14,7 @@ from tidings.jit import inline, kernel, read, write
 from tidings.plan.hot_splits import split_of
 from tidings.query import anchors
 from tidings.query.anchors import SIGNATURE_WORDS, post_signature, signature_bit, signature_mask, signature_word
-from tidings.routing.shed import ShedCounts, ShedDecision, shed_posts
+from tidings.routing.shed import ShedDecision, ShedPostCounts, shed_posts
 from tidings.routing.shed_value import match_potential
 from tidings.text.analyzer import AnalyzedBatch
 from tidings.text.byte_masks import lowest_bit
@@ -43,7 +43,7 @@ class RoutedBatch:
     """
 
     batches: list[MatcherBatch]
-    shed: ShedCounts | None
+    shed: ShedPostCounts | None
     spread: NDArray[np.int64]
     cells: NDArray[np.uint32] | None = None
 
@@ -63,16 +63,16 @@ class Router:
         self._is_split = np.zeros(index.manifest.terms + 1, np.uint8)
         self._gaps_after = index.phrase_terms()
         for matcher in range(self.matchers):
-            for view in index.shard(matcher):
+            for view in index.open_shard(matcher):
                 self._add(view, matcher)
 
     def _add(self, view: SegmentView, matcher: int) -> None:
-        self._set_bits(self._matchers_of_term, view.leads.terms, matcher)
-        self._set_bits(self._is_used, view.words, matcher)
-        self._is_split[view.split] = 1
-        self._counts[view.leads.terms] += view.leads.counts
-        self._companions[view.leads.terms] |= view.leads.companion_signatures
-        self._always[matcher] |= view.leads.region_only_signature[0]
+        self._set_bits(self._matchers_of_term, view.anchors.terms, matcher)
+        self._set_bits(self._is_used, view.terms, matcher)
+        self._is_split[view.split_terms] = 1
+        self._counts[view.anchors.terms] += view.anchors.counts
+        self._companions[view.anchors.terms] |= view.anchors.companion_signatures
+        self._always[matcher] |= view.anchors.region_only_signature[0]
         keys = view.segment.cell_keys
         without_term = keys[keys & np.uint64(0xFFFFFFFF) == 0] >> np.uint64(32)
         if len(without_term):
@@ -113,7 +113,7 @@ class Router:
 
     def _shed(
         self, shed: ShedDecision, batch: AnalyzedBatch, active: NDArray[np.uint32], bits: NDArray[np.uint64]
-    ) -> ShedCounts:
+    ) -> ShedPostCounts:
         worth = np.ones(len(active), np.uint64)
         if shed.policy == "subscription":
             match_potential(batch.terms, batch.bounds, active, self._companions, self._counts, worth)

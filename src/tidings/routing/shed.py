@@ -42,7 +42,7 @@ class ShedDecision:
 
 
 @dataclass(frozen=True, slots=True)
-class ShedCounts:
+class ShedPostCounts:
     """Posts that were not sent, per matcher and per anchor that reached fewer matchers because of it.
 
     A hot term counts only if none of its splits was reached, because each split has all of its subscriptions.
@@ -64,7 +64,7 @@ def shed_posts(
     worth: NDArray[np.uint64],
     bits: NDArray[np.uint64],
     is_split: NDArray[np.uint8] | None = None,
-) -> ShedCounts:
+) -> ShedPostCounts:
     """Clear the bits of the matchers that posts are not sent to; return the counts.
 
     `active` has the active anchors of each post as the router writes them, `worth` the value of each, `of_term` the
@@ -76,7 +76,7 @@ def shed_posts(
         _drop_posts(*chance, bits)
     else:
         _limit_matchers(active, bounds, of_term, worth, *chance, bits, np.zeros(matchers, np.uint64))
-    counts = ShedCounts(np.zeros(matchers, np.int64), np.zeros(len(of_term), np.int64))
+    counts = ShedPostCounts(np.zeros(matchers, np.int64), np.zeros(len(of_term), np.int64))
     split = np.zeros(len(of_term), np.uint8) if is_split is None else is_split
     _count_shed(active, bounds, of_term, split, before, bits, counts.by_matcher, counts.by_anchor)
     return counts

@@ -27,7 +27,7 @@ class _AnchorTable:
     @classmethod
     def from_segment(cls, view: SegmentView) -> _AnchorTable:
         conjunctions = decompile(view.segment, _NOTHING_REMOVED)
-        anchors = anchor_terms(conjunctions, view.split).astype(np.int64)
+        anchors = anchor_terms(conjunctions, view.split_terms).astype(np.int64)
         pairs = np.unique(anchors << 32 | conjunctions.subscription)
         pairs = pairs[pairs >> 32 > 0]  # a region alone has no anchor
         return cls(pairs >> 32, pairs & 0xFFFFFFFF, view.segment.ids.to_numpy(zero_copy_only=False))
@@ -57,7 +57,7 @@ class ShedAccounting:
             if len(view.removed):
                 selected = selected[view.removed[table.rows[selected]] == 0]
             terms, ids = table.anchors[selected], table.ids[table.rows[selected]]
-            is_split = np.isin(terms, view.split)
+            is_split = np.isin(terms, view.split_terms)
             split_pairs.append(np.column_stack([terms[is_split], ids[is_split]]))
             self._add(totals, lost, terms[~is_split], ids[~is_split])
         if split_pairs:
@@ -72,7 +72,7 @@ class ShedAccounting:
         segments = {}
         for shard in index.manifest.shards:
             for record in shard:
-                view = index.live(record)
+                view = index.open_segment(record)
                 segments[record.folder] = (self._tables.get(record.folder) or _AnchorTable.from_segment(view), view)
         self._tables = {folder: table for folder, (table, _) in segments.items()}
         return list(segments.values())

@@ -43,7 +43,7 @@ class SpatialRouter:
         assert plan is not None
         self.matchers = plan.matchers
         self._width = (self.matchers + 63) // 64
-        views = [view for matcher in range(self.matchers) for view in index.shard(matcher)]
+        views = [view for matcher in range(self.matchers) for view in index.open_shard(matcher)]
         terms = index.vocabulary.terms()
         files = [(plan.spatial_file, False)] + [(plan.previous_file, True)] * bool(plan.previous_file)
         self._grids = [
@@ -84,12 +84,14 @@ class _Grid:
         self._area_of = np.append(plan.area_of_cell, np.uint32(plan.unlocated_area))
         row_of, self._matchers = plan.matchers_of(terms)
         self._row_of, self._former_id_of = row_of.astype(np.uint32), plan.former_ids
-        self._keys = sorted_unique(np.concatenate([np.zeros(0, np.uint64), *(view.areas.keys for view in views)]))
+        self._keys = sorted_unique(
+            np.concatenate([np.zeros(0, np.uint64), *(view.spatial_anchors.keys for view in views)])
+        )
         self._table = build_hash_table(self._keys)
         self._anchor_flags = np.zeros(len(terms) + 1, np.uint8)
         self._anchor_flags[(self._keys & np.uint64(0xFFFFFFFF)).astype(np.int64)] |= _IN_SOME_AREAS
         for view in views:
-            self._anchor_flags[view.areas.free_terms] |= _EVERYWHERE
+            self._anchor_flags[view.spatial_anchors.free_terms] |= _EVERYWHERE
 
     @property
     def size_bytes(self) -> int:

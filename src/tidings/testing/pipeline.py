@@ -25,7 +25,7 @@ MatcherFactory = Callable[[Conjunctions], Matcher]
 MatcherWithIds = tuple[Matcher, NDArray[np.int64]]  # with the id of each of its subscriptions
 
 
-class PostBatch(NamedTuple):
+class NumberedBatch(NamedTuple):
     """Analyzed posts; `first` is the number of the first one."""
 
     first: int
@@ -45,12 +45,12 @@ def post_positions(posts: Sequence[RawPost]) -> NDArray[np.float64]:
     return np.array(degrees, np.float64).reshape(-1, 2)
 
 
-def analyze_posts(analyzer: Analyzer, posts: Sequence[RawPost], batch_size: int) -> Iterator[PostBatch]:
+def analyze_posts(analyzer: Analyzer, posts: Sequence[RawPost], batch_size: int) -> Iterator[NumberedBatch]:
     """Yield the posts in analyzed batches."""
     for first in range(0, len(posts), batch_size):
         batch = posts[first : first + batch_size]
         texts = pa.array([post.text for post in batch], pa.string())
-        yield PostBatch(first, analyzer.analyze(texts), post_positions(batch))
+        yield NumberedBatch(first, analyzer.analyze(texts), post_positions(batch))
 
 
 def match_conjunctions(
@@ -63,7 +63,7 @@ def match_conjunctions(
     return match_batches([(factory(compiled.conjunctions), compiled.rows)], analyze_posts(analyzer, posts, batch_size))
 
 
-def match_batches(matchers: Sequence[MatcherWithIds], batches: Iterable[PostBatch]) -> Matches:
+def match_batches(matchers: Sequence[MatcherWithIds], batches: Iterable[NumberedBatch]) -> Matches:
     """Return the sorted matches of all matchers, with duplicates."""
     matches: Matches = []
     for first, analyzed, positions in batches:
@@ -99,7 +99,7 @@ def _match_partitioned(
     index: Index,
     shards: Sequence[Sequence[SegmentView]],
     matchers: Sequence[Sequence[MatcherWithIds]],
-    batches: Iterable[PostBatch],
+    batches: Iterable[NumberedBatch],
     deduplicate: bool,
 ) -> Iterator[tuple[int, int]]:
     router, deduplicator = open_router(index), MatchDeduplicator()
