@@ -16,7 +16,7 @@ def forms(text: str) -> tuple[Conjunction, ...]:
     return parse(text).conjunctions
 
 
-def ignored(text: str) -> list[tuple[str, str]]:
+def ignored_parts(text: str) -> list[tuple[str, str]]:
     return [(text[piece.start : piece.end], piece.reason) for piece in parse(text).ignored]
 
 
@@ -68,7 +68,7 @@ def test_only_a_bare_upper_case_or_is_an_operator(text):
 
 
 def test_and_is_reported_as_ignored():
-    assert ignored("cats AND dogs") == [("AND", "a stop word")]
+    assert ignored_parts("cats AND dogs") == [("AND", "a stop word")]
 
 
 def test_a_hyphen_inside_a_word_joins_its_words():
@@ -137,11 +137,11 @@ def test_ignored_parts_are_dropped_from_their_parent(text):
     ],
 )
 def test_ignored_parts_are_listed_with_their_reason(text, piece, reason):
-    assert ignored(text) == [(piece, reason)]
+    assert ignored_parts(text) == [(piece, reason)]
 
 
 def test_punctuation_around_a_word_is_not_listed():
-    assert ignored("(cat!), 'dog'") == [(",", "punctuation or a symbol")]
+    assert ignored_parts("(cat!), 'dog'") == [(",", "punctuation or a symbol")]
 
 
 def test_with_an_entity_the_position_is_the_whole_word():

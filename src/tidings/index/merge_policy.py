@@ -45,7 +45,7 @@ def merge_segments(
         conjunctions=conjunctions,
         subscriptions=np.arange(len(merged_ids)),
         phrase_terms=phrase_terms(conjunctions),
-        is_shared=np.concatenate([*(view.is_shared[_remaining(view)] for view in views), addition.is_shared]),
+        is_shared=np.concatenate([*(view.is_shared[_remaining_rows(view)] for view in views), addition.is_shared]),
         terms=needed_terms(conjunctions) if by_term else addition.terms,
         split_terms=split_terms,
         anchors=Anchors.of(conjunctions, split_terms) if by_term else None,
@@ -54,6 +54,6 @@ def merge_segments(
     return merged, merged_ids
 
 
-def _remaining(view: SegmentView) -> NDArray[np.intp]:
+def _remaining_rows(view: SegmentView) -> NDArray[np.intp]:
     """Return the subscriptions that are not removed, in the order in which `concatenate` lists them."""
     return np.flatnonzero(view.removed == 0) if len(view.removed) else np.arange(len(view.segment))

@@ -33,7 +33,7 @@ class SegmentView:
     """A segment, the tombstones of this version, and what routing needs of it."""
 
     segment: Segment
-    removed: NDArray[np.uint8]  # 1 for each removed subscription; empty if there are none
+    removed: NDArray[np.uint8]  # 1 for each removed subscription; empty without removals
     anchors: Anchors  # what routes posts to the shard; empty unless there is a word plan
     terms: NDArray[np.uint32]  # all terms of the segment; empty unless there is a word plan
     phrase_terms: NDArray[np.uint32]  # the terms that occur in phrases

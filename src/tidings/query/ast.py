@@ -42,12 +42,12 @@ Tree = LiteralNode | Not | And | Or
 
 
 def make_and(children: list[Tree]) -> Tree | None:
-    """Return the AND of the children: the child itself if there is one, None if there are none."""
+    """Return the AND of the children: a single child itself, None without children."""
     return And(tuple(children)) if len(children) > 1 else next(iter(children), None)
 
 
 def make_or(children: list[Tree]) -> Tree | None:
-    """Return the OR of the children: the child itself if there is one, None if there are none."""
+    """Return the OR of the children: a single child itself, None without children."""
     return Or(tuple(children)) if len(children) > 1 else next(iter(children), None)
 
 

@@ -52,7 +52,7 @@ class _TokenizedText:
     def span(self, start: int, end: int) -> tuple[int, int]:
         return (self._start + start, self._start + end) if self._is_exact else (self._start, self._end)
 
-    def ignored(self, start: int, end: int, reason: str) -> IgnoredText:
+    def make_ignored(self, start: int, end: int, reason: str) -> IgnoredText:
         return IgnoredText(*self.span(start, end), reason)
 
     def error(self, reason: str, at: int) -> QueryError:
@@ -100,11 +100,11 @@ def _add_run(result: SymbolLiterals, source: _TokenizedText, run: list[Token]) -
     terms = tuple(token.term for token in run if token.term is not None)
     start, end = run[0].start, run[-1].end
     if not terms:
-        result.ignored.append(source.ignored(start, end, SYMBOL))
+        result.ignored.append(source.make_ignored(start, end, SYMBOL))
     elif len(terms) > 1:
         result.nodes.append(LiteralNode(Phrase(terms), *source.span(start, end)))
     elif is_stop(terms[0]):
-        result.ignored.append(source.ignored(start, end, STOP_WORD))
+        result.ignored.append(source.make_ignored(start, end, STOP_WORD))
     else:
         result.nodes.append(LiteralNode(Has(terms[0]), *source.span(start, end)))
     return result
@@ -166,7 +166,7 @@ def _iter_names_and_links(source: _TokenizedText) -> Iterator[IgnoredText]:
         if any(char_class(ch) in _LETTERS for ch in gap):
             at = source.text.index(gap, start)
             is_link = "://" in gap or "www." in gap.lower()
-            yield source.ignored(at, at + len(gap), LINK if is_link else NAME)
+            yield source.make_ignored(at, at + len(gap), LINK if is_link else NAME)
 
 
 def _iter_gaps(source: _TokenizedText) -> Iterator[tuple[int, int]]:
