@@ -5,20 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.stream.tagged import LATENESS, PANES, SLIDE, Tagged, reported
+from tests.stream.tagged import LATENESS, PANES, SLIDE, TaggedFeed, reported_windows
 
 from tidings.correlate.settings import CorrelationSettings, StreamCorrelationSettings
 from tidings.spark.correlate_live import state_session, stream_reports
-from tidings.stream.correlation_query import Sink
+from tidings.stream.correlation_query import CorrelationSink
 
 SECOND = 1_000_000
 CHOSEN = CorrelationSettings(
-    SLIDE * PANES * SECOND, SLIDE * SECOND, 4, 2, sightings=1, check_every=50, threshold=0.05, posts_per_partition=60
+    SLIDE * PANES * SECOND,
+    SLIDE * SECOND,
+    4,
+    2,
+    min_sightings=1,
+    check_every=50,
+    threshold=0.05,
+    posts_per_partition=60,
 )
 ASKED = StreamCorrelationSettings(CHOSEN, LATENESS * SECOND)
 
 
-class Failing(Sink):
+class FailingSink(CorrelationSink):
     """Fails in one batch, after everything was written and before Spark commits the batch."""
 
     fails_at = -1
@@ -29,11 +36,11 @@ class Failing(Sink):
             raise RuntimeError("on purpose")
 
 
-def run_stream(spark, feed: Tagged, folder: Path, fail_at: int) -> Sink:
+def run_stream(spark, feed: TaggedFeed, folder: Path, fail_at: int) -> CorrelationSink:
     session = state_session(spark, CHOSEN)
     schema = "id bigint, time string, text string"
     posts = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(feed.folder))
-    sink = Failing.at(folder, ASKED)
+    sink = FailingSink.open(folder, ASKED)
     sink.fails_at = fail_at
     writer = stream_reports(posts, ASKED).writeStream.foreachBatch(sink).outputMode("append")
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
@@ -47,15 +54,15 @@ def run_stream(spark, feed: Tagged, folder: Path, fail_at: int) -> Sink:
 
 @pytest.mark.timeout(1_800)
 def test_windows_are_exact_even_if_batches_fail(spark, tmp_path):
-    feed, folder = Tagged(tmp_path / "in"), tmp_path / "correlations"
+    feed, folder = TaggedFeed(tmp_path / "in"), tmp_path / "correlations"
     folder.mkdir()
-    feed.put(4, moments=2)
+    feed.add_files(4, moments=2)
     for fail_at in (1, 2, -1):
         sink = run_stream(spark, feed, folder, fail_at)
     exact = feed.windows()
     assert len(exact) > 50
-    assert reported(folder / "windows") == exact
-    figures = sink.figures
-    assert (figures.batch, figures.tagged, figures.late) == (3, len(feed.posts), 0)
-    assert figures.repartitions["scaling"]
-    assert figures.coefficients == len(exact)
+    assert reported_windows(folder / "windows") == exact
+    metrics = sink.metrics
+    assert (metrics.batch, metrics.tagged, metrics.late) == (3, len(feed.posts), 0)
+    assert metrics.repartitions["scaling"]
+    assert metrics.coefficients == len(exact)

@@ -1,4 +1,4 @@
-"""Tagged posts that come in files, and the coefficients of their windows by definition."""
+"""Files of tagged posts, and the coefficients of their windows by definition."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import pyarrow.parquet as pq
 SLIDE, PANES, LATENESS = 10, 3, 4  # seconds, slides, seconds
 
 
-class Tagged:
-    """A directory of files of tagged posts; the tags change with time, the load rises and falls."""
+class TaggedFeed:
+    """A directory of files of tagged posts. The tags change with time; the load rises and falls."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.posts, self.files, self.moments = folder, [], 0, 0
         folder.mkdir()
 
-    def put(self, count: int, moments: int = 1) -> None:
-        """So many files; each has the posts of so many moments, five seconds apart."""
+    def add_files(self, count: int, moments: int = 1) -> None:
+        """Add files; each has the posts of some moments, five seconds apart."""
         rng = np.random.default_rng(self.files)
         for _ in range(count):
             self.write([post for _ in range(moments) for post in self._posts(rng)])
@@ -43,13 +43,13 @@ class Tagged:
         self.posts += rows
         partial, path = self.folder / ".partial", self.folder / f"{self.files:05d}.jsonl"
         partial.write_text(text)
-        moment = time.time() - 3600 + self.files  # Spark takes them in the order of their times
-        os.utime(partial, (moment, moment))
+        modified_at = time.time() - 3600 + self.files  # Spark reads files in the order of their times
+        os.utime(partial, (modified_at, modified_at))
         partial.rename(path)
         self.files += 1
 
     def windows(self) -> dict:
-        """(window end, tags) -> (support, union) of all complete windows, by definition."""
+        """Return (window end, tags) -> (support, union) of all complete windows, by definition."""
         until = (max(at for at, _ in self.posts) - LATENESS) // SLIDE
         by_end: dict[int, list[set[str]]] = {}
         for at, tags in self.posts:
@@ -65,17 +65,17 @@ class Tagged:
 
 
 def _subsets(post: set[str]) -> list[tuple[str, ...]]:
-    return [some for size in range(2, len(post) + 1) for some in combinations(sorted(post), size)]
+    return [tags for size in range(2, len(post) + 1) for tags in combinations(sorted(post), size)]
 
 
 def _counts(tags: set[str], posts: list[set[str]]) -> tuple[int, int]:
     return sum(tags <= post for post in posts), sum(bool(tags & post) for post in posts)
 
 
-def reported(windows: Path) -> dict:
+def reported_windows(windows: Path) -> dict:
     rows = pq.read_table(windows).to_pylist()
-    found = {
+    coefficients = {
         (int(row["window_end"].timestamp()), tuple(sorted(row["tags"]))): (row["support"], row["union"]) for row in rows
     }
-    assert len(found) == len(rows), "a coefficient is there twice"
-    return found
+    assert len(coefficients) == len(rows), "a coefficient is reported twice"
+    return coefficients

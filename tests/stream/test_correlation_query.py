@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from types import SimpleNamespace
 
@@ -30,9 +29,8 @@ class EndedQuery:
 
 
 @pytest.fixture
-def run_queries(tmp_path, monkeypatch, caplog):
+def run_queries(tmp_path, monkeypatch, events):
     """Run queries that end with these errors one after the other; return the final state and the log."""
-    caplog.set_level(logging.INFO, "tidings")
 
     def run(errors: list[str | None]) -> tuple[str, list[str]]:
         (tmp_path / correlation_query.FOLDER).mkdir()
@@ -44,7 +42,7 @@ def run_queries(tmp_path, monkeypatch, caplog):
         metrics = load_correlation_metrics(tmp_path / correlation_query.FOLDER)
         assert metrics is not None
         assert list(queries) == [], "it did not start often enough"
-        return metrics.state, caplog.messages
+        return metrics.state, events
 
     return run
 

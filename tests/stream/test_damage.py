@@ -1,14 +1,16 @@
-"""What is damaged or gone is named with the way out; following it, no match is lost and none comes twice."""
+"""A damaged or missing file is reported with a remedy that loses and repeats no match."""
 
 from __future__ import annotations
 
 import shutil
-import signal
 from pathlib import Path
 
 import pytest
-from tests.cli.runs import run_commands
-from tests.stream.process import QUERIES, Feed, done, run_once, stored, subscribe, wanted
+from tests.cli.runs import run_here
+from tests.stream.process import QUERIES, PostFeed, expected_matches, stored_matches, subscribe
+
+from tidings.errors import InputError
+from tidings.testing.stream import StreamHarness
 
 BATCHES = 4
 
@@ -21,94 +23,93 @@ def shorten(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-def only(folder: Path, pattern: str) -> Path:
+def first_file(folder: Path, pattern: str) -> Path:
     return next(folder.glob(pattern))
 
 
 DAMAGES = {
-    "the name of the stream is garbage": ("checkpoint/metadata", garble),
-    "the name of the stream is gone": ("checkpoint/metadata", Path.unlink),
-    "the last offsets are garbage": ("checkpoint/offsets/2", garble),
-    "the last offsets are cut short": ("checkpoint/offsets/2", shorten),
-    "the last offsets are gone": ("checkpoint/offsets/2", Path.unlink),
-    "all offsets are gone": ("checkpoint/offsets", shutil.rmtree),
-    "the last commit is garbage": ("checkpoint/commits/1", garble),
-    "the files of the last batch are garbage": ("checkpoint/sources/0/2", garble),
-    "the files of the last batch are gone": ("checkpoint/sources/0/2", Path.unlink),
-    "a file of the index is cut short": ("index/segment-*/ids.arrow", shorten),
-    "a file of the index is gone": ("index/segment-*/ids.arrow", Path.unlink),
-    "the manifest is garbage": ("index/manifest-*.json", garble),
-    "the store is garbage": ("tidings.sqlite", garble),
+    "garbage in the metadata": ("checkpoint/metadata", garble),
+    "no metadata": ("checkpoint/metadata", Path.unlink),
+    "garbage in the last offsets": ("checkpoint/offsets/2", garble),
+    "truncated last offsets": ("checkpoint/offsets/2", shorten),
+    "no last offsets": ("checkpoint/offsets/2", Path.unlink),
+    "no offsets": ("checkpoint/offsets", shutil.rmtree),
+    "garbage in the last commit": ("checkpoint/commits/1", garble),
+    "garbage in the last file log": ("checkpoint/sources/0/2", garble),
+    "no last file log": ("checkpoint/sources/0/2", Path.unlink),
+    "a truncated index file": ("index/segment-*/ids.arrow", shorten),
+    "a missing index file": ("index/segment-*/ids.arrow", Path.unlink),
+    "garbage in the manifest": ("index/manifest-*.json", garble),
+    "garbage in the store": ("tidings.sqlite", garble),
 }
 
 
 @pytest.fixture(scope="module")
-def crashed(tmp_path_factory):
-    """A stream killed in its third batch, with a subscription that came after."""
+def crashed(spark, tmp_path_factory):
+    """A stream that crashed in its third batch."""
     folder = tmp_path_factory.mktemp("damage")
-    feed, state = Feed(folder / "in"), folder / "state"
-    feed.put(BATCHES)
+    feed, state = PostFeed(folder / "in"), folder / "state"
+    feed.add_files(BATCHES)
     subscribe(state, *QUERIES)
-    run = run_once(feed.folder, state, crash="before committing@2")
-    assert run.process.returncode == -signal.SIGKILL, run.err
+    StreamHarness(spark, feed.folder, state).crash("before-commit", 2)
     return feed, state
 
 
 @pytest.fixture(scope="module")
-def told(crashed, tmp_path_factory):
-    """How `tidings run` answers each damage, all in one process: none gets as far as starting Spark."""
+def results(crashed, tmp_path_factory):
+    """The output of `tidings run` for each damage, all in one process: none starts Spark."""
     feed, state = crashed
     folder = tmp_path_factory.mktemp("copies")
     damaged, commands = {}, []
     for number, (name, (pattern, damage)) in enumerate(DAMAGES.items()):
         copy = shutil.copytree(state, folder / str(number))
-        damaged[name] = only(copy, pattern)
+        damaged[name] = first_file(copy, pattern)
         damage(damaged[name])
         commands.append(["run", "--posts", str(feed.folder), "--state", str(copy), "--once"])
-    return dict(zip(damaged, zip(damaged.values(), run_commands(commands, folder), strict=True), strict=True))
+    return dict(zip(damaged, zip(damaged.values(), run_here(commands, folder), strict=True), strict=True))
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_one_sentence_names_what_is_damaged_and_the_way_out(told, name):
-    path, result = told[name]
+def test_one_sentence_names_the_damaged_file_and_the_remedy(results, name):
+    path, result = results[name]
     assert (result.code, result.err.count("\n")) == (2, 1), result.err
     assert str(path) in result.err
-    assert "remove" in result.err or "restore" in result.err
+    assert "remove" in result.err.lower() or "restore" in result.err.lower()
 
 
-def test_without_its_checkpoint_all_is_read_again_and_no_match_comes_twice(crashed, tmp_path):
+def test_without_its_checkpoint_a_stream_reads_all_posts_and_repeats_no_match(spark, crashed, tmp_path):
     feed, state = crashed
     copy = shutil.copytree(state, tmp_path / "state")
     shutil.rmtree(copy / "checkpoint")
-    before = stored(copy)
+    before = stored_matches(copy)
     assert before
-    done(copy, feed=feed.folder)
-    assert before < stored(copy)
-    assert stored(copy) == wanted(feed.rows, QUERIES)
+    StreamHarness(spark, feed.folder, copy).run()
+    assert before < stored_matches(copy)
+    assert stored_matches(copy) == expected_matches(feed.rows, QUERIES)
 
 
-def test_a_batch_whose_index_version_is_lost_waits_for_leave_to_use_another(crashed, tmp_path):
+def test_a_batch_whose_index_version_is_lost_needs_permission_to_use_another(spark, crashed, tmp_path):
     feed, state = crashed
     copy = shutil.copytree(state, tmp_path / "state")
-    only(copy, "index/manifest-*.json").unlink()
+    first_file(copy, "index/manifest-*.json").unlink()
     (later,) = subscribe(copy, "storm OR flood OR fire")
-    run = run_once(feed.folder, copy)
-    assert (run.process.returncode, run.err.count("\n")) == (2, 1), run.err
-    assert "manifest-00000001.json" in run.err
-    assert "--pin-anew" in run.err
-    done(copy, "--pin-anew", feed=feed.folder)
-    since = feed.rows[2 * feed.posts_a_file :]
-    assert stored(copy) == wanted(feed.rows, QUERIES) | wanted(since, ["storm OR flood OR fire"], later)
+    harness = StreamHarness(spark, feed.folder, copy)
+    with pytest.raises(InputError, match=r"manifest-00000001\.json.*--repin-lost-versions"):
+        harness.run()
+    harness.run(repin_lost_versions=True)
+    since = feed.rows[2 * feed.posts_per_file :]
+    later_matches = expected_matches(since, ["storm OR flood OR fire"], later)
+    assert stored_matches(copy) == expected_matches(feed.rows, QUERIES) | later_matches
 
 
-def test_a_file_of_posts_that_is_gone_before_its_batch_comes_again_is_missed(crashed, tmp_path):
+def test_a_missing_post_file_of_a_replayed_batch_is_reported(spark, crashed, tmp_path):
     feed, state = crashed
     file = feed.folder / "00002.jsonl"
-    kept = file.rename(tmp_path / file.name)
+    moved = file.rename(tmp_path / file.name)
     try:
-        (result,) = run_commands([["run", "--posts", str(feed.folder), "--state", str(state), "--once"]], tmp_path)
+        with pytest.raises(InputError) as raised:
+            StreamHarness(spark, feed.folder, state).run()
     finally:
-        kept.rename(file)
-    assert (result.code, result.err.count("\n")) == (2, 1), result.err
-    assert f"{file}: this file was taken for batch 2 and is gone before it was matched; put it back" in result.err
-    assert f"remove {state / 'checkpoint'}" in result.err
+        moved.rename(file)
+    assert f"{file}: this file of batch 2 is missing and was not matched yet. Put it back" in str(raised.value)
+    assert f"remove {state / 'checkpoint'}" in str(raised.value)

@@ -1,72 +1,77 @@
-"""No room left: the stream says so and stops, loses nothing that it had stored, and goes on when there is room."""
+"""A full disk stops the stream with an error, loses no committed match, and the stream continues later."""
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 
 import pytest
 from tests.cli.runs import TIDINGS, environment
-from tests.stream.process import QUERIES, SECONDS, Feed, stored, subscribe, wanted
+from tests.stream.process import QUERIES, TIMEOUT_S, PostFeed, expected_matches, stored_matches, subscribe
 
 from tidings.store import open_store
 
-FILES, LONG = 8, " and so on and so forth" * 250
-ROOM_BYTES = 3 << 20
+FILES, LONG_TEXT = 8, " and so on and so forth" * 250
+DISK_BYTES = 3 << 20
+EVENT = re.compile(r"\d\d:\d\d:\d\d ")  # a line of the log
 NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount")
-STORY = """
+SCRIPT = """
 set -eu
-cp -a {state} {kept}
-mount -t tmpfs -o size={room} none {state}
-cp -a {kept}/. {state}
-code=0; {run} >{kept}/out 2>{kept}/err || code=$?
-echo $code >{kept}/code
-cp -a {state} {kept}/full
+cp -a {state} {copies}
+mount -t tmpfs -o size={size} none {state}
+cp -a {copies}/. {state}
+code=0; {run} >{copies}/out 2>{copies}/err || code=$?
+echo $code >{copies}/code
+cp -a {state} {copies}/full
 mount -o remount,size=512m {state}
-{run} >{kept}/out 2>{kept}/err2
-cp -a {state} {kept}/after
+{run} >{copies}/out 2>{copies}/err2
+cp -a {state} {copies}/after
 """
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
-    """A small disk of our own, filled by a stream, then made larger."""
+def ended(tmp_path_factory):
+    """Run a stream on a small disk until it is full, then enlarge the disk and run it again."""
     folder = tmp_path_factory.mktemp("full")
     if subprocess.run(
         [*NAMESPACE, "mount", "-t", "tmpfs", "none", folder], capture_output=True, check=False
     ).returncode:
-        pytest.skip("this system lets no user mount a small disk of his own")
-    feed, state, kept = Feed(folder / "in"), folder / "state", folder / "kept"
-    feed.put(FILES, change=lambda row: {**row, "text": row["text"] + LONG + " zebra"})
+        pytest.skip("unprivileged users cannot mount a tmpfs on this system")
+    feed, state, copies = PostFeed(folder / "in"), folder / "state", folder / "copies"
+    feed.add_files(FILES, change=lambda row: {**row, "text": row["text"] + LONG_TEXT + " zebra"})
     subscribe(state, *QUERIES, "zebra")
     options = ("--posts", feed.folder, "--state", state, "--once", "--max-posts-per-batch", 1)
     run = shlex.join(map(str, [*TIDINGS, "run", *options]))
-    script = STORY.format(state=state, kept=kept, room=ROOM_BYTES, run=run)
+    script = SCRIPT.format(state=state, copies=copies, size=DISK_BYTES, run=run)
     done = subprocess.run(
         [*NAMESPACE, "sh", "-c", script],
-        env=environment(), capture_output=True, text=True, timeout=2 * SECONDS, check=False,
+        env=environment(), capture_output=True, text=True, timeout=2 * TIMEOUT_S, check=False,
     )  # fmt: skip
-    errors = "".join((kept / name).read_text() for name in ("err", "err2") if (kept / name).exists())
+    errors = "".join((copies / name).read_text() for name in ("err", "err2") if (copies / name).exists())
     assert done.returncode == 0, done.stderr + errors
-    return feed, kept
+    return feed, copies
 
 
-def test_it_stops_with_the_reason(told):
-    _, kept = told
-    said = (kept / "err").read_text()
-    assert ((kept / "code").read_text().strip(), said.count("\n")) == ("1", 1), said
-    assert "room" in said or "space" in said
+def test_the_stream_ends_with_one_error_that_names_the_reason(ended):
+    _, copies = ended
+    lines = (copies / "err").read_text().splitlines()
+    errors = [line for line in lines if not EVENT.match(line)]
+    assert ((copies / "code").read_text().strip(), len(errors)) == ("1", 1), lines
+    assert "space" in errors[0] or "room" in errors[0]
 
 
-def test_nothing_that_was_stored_is_lost(told):
-    feed, kept = told
-    with open_store(kept / "full") as store:
-        ledger = [one.state for one in store.batches.recent()]
+def test_no_committed_match_is_lost(ended):
+    feed, copies = ended
+    with open_store(copies / "full") as store:
+        ledger = [batch.state for batch in store.batches.recent()]
     complete = ledger.count("done")
     assert 0 < complete < FILES
-    assert stored(kept / "full") == wanted(feed.rows[: complete * feed.posts_a_file], [*QUERIES, "zebra"])
+    assert stored_matches(copies / "full") == expected_matches(
+        feed.rows[: complete * feed.posts_per_file], [*QUERIES, "zebra"]
+    )
 
 
-def test_it_goes_on_when_there_is_room(told):
-    feed, kept = told
-    assert stored(kept / "after") == wanted(feed.rows, [*QUERIES, "zebra"])
+def test_the_stream_continues_on_a_larger_disk(ended):
+    feed, copies = ended
+    assert stored_matches(copies / "after") == expected_matches(feed.rows, [*QUERIES, "zebra"])

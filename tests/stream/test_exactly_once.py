@@ -1,87 +1,116 @@
-"""Killed anywhere and started again: every match is stored exactly once."""
+"""A stream that crashes anywhere and starts again stores every match exactly once."""
 
 from __future__ import annotations
 
 import random
-import signal
-import sys
 import time
+from contextlib import nullcontext
 
 import pytest
 from tests.cli.runs import TIDINGS
-from tests.stream.process import QUERIES, Feed, Run, done, run_once, stored, subscribe, wanted
+from tests.stream.process import (
+    BACKGROUND_COMMITS,
+    QUERIES,
+    PostFeed,
+    StreamProcess,
+    expected_matches,
+    run_to_end,
+    run_to_kill,
+    stored_matches,
+    subscribe,
+)
 
-from tidings.failpoints import POINTS
+from tidings.failpoints import BATCH_FAILPOINTS, SPILL_FAILPOINTS
 from tidings.store import open_store
+from tidings.testing.stream import StreamHarness, background_commits
 
-BEHIND = "import tidings.stream.commit_queue as s; s.MUCH = 0; from tidings.cli.main import main; main()"
-ALL_BEHIND = (sys.executable, "-c", BEHIND)  # stores every batch while the next is matched, however small it is
 LATER_QUERY = "the OR in OR a OR storm OR fire OR match"
 
 
-def crash(feed: Feed, state, point: str, batch: int, command=TIDINGS) -> None:
-    run = run_once(feed.folder, state, crash=f"{point}@{batch}", command=command)
-    assert run.process.returncode == -signal.SIGKILL, f"{point}@{batch} was not reached\n{run.err}"
+@pytest.fixture
+def feed(tmp_path):
+    subscribe(tmp_path / "state", *QUERIES)
+    return PostFeed(tmp_path / "in")
 
 
-def test_six_crashes_lose_nothing_and_repeat_nothing_and_a_replay_uses_its_first_index_version(tmp_path):
-    state, feed = tmp_path / "state", Feed(tmp_path / "in")
-    feed.put(7)
-    subscribe(state, *QUERIES)
-    crash(feed, state, "after writing", 0)
-    crash(feed, state, "before committing", 1)
-    (later,) = subscribe(state, LATER_QUERY)  # batch 1 is begun, and must not see it
-    crash(feed, state, "after keeping", 2, ALL_BEHIND)
-    crash(feed, state, "before committing", 3, ALL_BEHIND)
-    crash(feed, state, "before checkpointing", 4)
-    with Run(feed.folder, state, "--once", command=ALL_BEHIND) as run:
-        run.until_taking()
-        time.sleep(random.Random(1).uniform(0, 2))
-        run.kill()
-    done(state, feed=feed.folder)
+@pytest.mark.parametrize("in_background", [False, True], ids=["foreground", "background"])
+def test_a_crash_at_every_failpoint_loses_and_repeats_nothing(spark, tmp_path, feed, in_background):
+    points = (*BATCH_FAILPOINTS, *(SPILL_FAILPOINTS if in_background else ()))
+    feed.add_files(len(points) + 2)
+    harness = StreamHarness(spark, feed.folder, tmp_path / "state")
+    with background_commits() if in_background else nullcontext():
+        for batch, point in enumerate(points):
+            harness.crash(point, batch)
+        harness.run()
+    matches = stored_matches(tmp_path / "state")
+    assert len(matches) > 10
+    assert matches == expected_matches(feed.rows, QUERIES)
+    with open_store(tmp_path / "state") as store:
+        assert {batch.state for batch in store.batches.recent()} == {"done"}
 
-    old = wanted(feed.rows, QUERIES)
-    new = wanted(feed.rows[2 * feed.posts_a_file :], [LATER_QUERY], later)
-    assert len(old) > 10
-    assert wanted(feed.rows[feed.posts_a_file : 2 * feed.posts_a_file], [LATER_QUERY]), "it would match in batch 1"
-    assert stored(state) == old | new
+
+def test_a_replay_uses_the_index_version_of_its_first_run(spark, tmp_path, feed):
+    state = tmp_path / "state"
+    feed.add_files(4)
+    harness = StreamHarness(spark, feed.folder, state)
+    harness.crash("before-commit", 1)
+    (later,) = subscribe(state, LATER_QUERY)  # batch 1 has begun and must not use it
+    with background_commits():
+        harness.crash("after-spill", 2)
+    harness.run()
+    size = feed.posts_per_file
+    assert expected_matches(feed.rows[size : 2 * size], [LATER_QUERY]), "it would match in batch 1"
+    later_matches = expected_matches(feed.rows[2 * size :], [LATER_QUERY], later)
+    assert stored_matches(state) == expected_matches(feed.rows, QUERIES) | later_matches
     with open_store(state) as store:
-        ledger = {one.batch: one for one in store.batches.recent()}
-        found = {
-            one.index_version for n in range(1, later) for one in store.matches.since(n, limit=10_000) if one.batch == 1
-        }
-    assert set(ledger) == set(range(7))
-    assert {one.state for one in ledger.values()} == {"done"}
-    assert found == {ledger[0].index_version}, "the replay of batch 1 used the version that batch 0 had"
+        ledger = {batch.batch: batch for batch in store.batches.recent()}
+        matches = [match for number in range(1, later) for match in store.matches.since(number, limit=10_000)]
+    assert set(ledger) == set(range(4))
+    assert {match.index_version for match in matches if match.batch == 1} == {ledger[0].index_version}
     assert ledger[2].index_version > ledger[1].index_version
+
+
+@pytest.mark.parametrize(
+    ("failpoint", "command"),
+    [
+        ("before-commit@1", BACKGROUND_COMMITS),
+        pytest.param("after-write@0", TIDINGS, marks=pytest.mark.long),
+        pytest.param("after-spill@2", BACKGROUND_COMMITS, marks=pytest.mark.long),
+        pytest.param("before-checkpoint@1", TIDINGS, marks=pytest.mark.long),
+    ],
+)
+def test_a_killed_process_loses_and_repeats_nothing(spark, tmp_path, feed, failpoint, command):
+    feed.add_files(4)
+    run_to_kill(feed.folder, tmp_path / "state", failpoint, command=command)
+    StreamHarness(spark, feed.folder, tmp_path / "state").run()
+    assert stored_matches(tmp_path / "state") == expected_matches(feed.rows, QUERIES)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
-def test_a_crash_at_every_point_loses_nothing_and_repeats_nothing(tmp_path):
-    state, feed = tmp_path / "state", Feed(tmp_path / "in")
-    feed.put(len(POINTS) + 2)
-    subscribe(state, *QUERIES)
-    for batch, point in enumerate(POINTS):
-        crash(feed, state, point, batch, ALL_BEHIND if batch % 2 else TIDINGS)
-    done(state, feed=feed.folder)
-    assert stored(state) == wanted(feed.rows, QUERIES)
+def test_a_process_killed_at_every_failpoint_loses_and_repeats_nothing(tmp_path, feed):
+    feed.add_files(len(BATCH_FAILPOINTS) + 2)
+    for batch, point in enumerate(BATCH_FAILPOINTS):
+        command = BACKGROUND_COMMITS if batch % 2 else TIDINGS
+        run_to_kill(feed.folder, tmp_path / "state", f"{point}@{batch}", command=command)
+    run_to_end(feed.folder, tmp_path / "state")
+    assert stored_matches(tmp_path / "state") == expected_matches(feed.rows, QUERIES)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_fifty_crashes_at_any_moment_lose_nothing_and_repeat_nothing(tmp_path):
-    chance = random.Random(2013)
-    state, feed = tmp_path / "state", Feed(tmp_path / "in", posts_a_file=100)
-    subscribe(state, *QUERIES)
-    feed.put(5)
+def test_a_process_killed_fifty_times_at_random_loses_and_repeats_nothing(tmp_path, feed):
+    rng = random.Random(2013)
+    feed.posts_per_file = 100
+    feed.add_files(5)
     for number in range(50):
-        feed.put(2)
-        with Run(feed.folder, state, command=ALL_BEHIND if number % 2 else TIDINGS) as run:
+        feed.add_files(2)
+        command = BACKGROUND_COMMITS if number % 2 else TIDINGS
+        with StreamProcess(feed.folder, tmp_path / "state", command=command) as process:
             if number % 5:
-                run.until_taking()
-            time.sleep(chance.uniform(0, 4))
-            run.kill()
-    with Run(feed.folder, state, "--once") as run:
-        assert run.ended(600) == 0, run.err
-    assert stored(state) == wanted(feed.rows, QUERIES)
+                process.wait_until_started()
+            time.sleep(rng.uniform(0, 4))
+            process.kill()
+    with StreamProcess(feed.folder, tmp_path / "state", "--once") as process:
+        assert process.wait(600) == 0, process.err
+    assert stored_matches(tmp_path / "state") == expected_matches(feed.rows, QUERIES)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 
 from tidings.balance.refresh_policy import RefreshPolicy
@@ -21,11 +19,10 @@ from tidings.stream.options import StreamOptions
         ({"partitioner": "hash", "execution_mode": "partitioned"}, None),
     ],
 )
-def test_partitioning_options_without_effect_are_logged(tmp_path, caplog, chosen, ignored):
-    caplog.set_level(logging.INFO, "tidings")
+def test_partitioning_options_without_effect_are_logged(tmp_path, events, chosen, ignored):
     with open_store(tmp_path) as store:
         updater, spec = open_or_build_index(StreamOptions("posts", str(tmp_path), tmp_path, **chosen), store)
         updater.close()
     assert (spec is None) == ("execution_mode" not in chosen)
     expected = [] if ignored is None else [f'options have no effect options={ignored} reason="the index is replicated"']
-    assert caplog.messages == expected
+    assert events == expected

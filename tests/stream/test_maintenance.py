@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 
 from tidings.store import open_store
@@ -11,9 +10,8 @@ from tidings.stream.index_updater import IndexUpdater
 from tidings.stream.options import StreamOptions
 
 
-def test_a_failed_merge_is_logged_once(tmp_path, monkeypatch, caplog):
+def test_a_failed_merge_is_logged_once(tmp_path, monkeypatch, events):
     monkeypatch.setattr(maintenance, "_INTERVAL_S", 0.01)
-    caplog.set_level(logging.INFO, "tidings")
     rounds = threading.Semaphore(0)
     with open_store(tmp_path) as store:
         updater = IndexUpdater(store, tmp_path / "index")
@@ -22,6 +20,6 @@ def test_a_failed_merge_is_logged_once(tmp_path, monkeypatch, caplog):
         with maintenance.maintenance_loop(StreamOptions("posts", str(tmp_path), tmp_path), updater):
             for _ in range(3):
                 assert rounds.acquire(timeout=30)
-    (message,) = caplog.messages
+    (message,) = events
     assert message.startswith("index merge failed error=")
     assert "No space left" in message

@@ -1,14 +1,14 @@
-"""A stream whose index is shared out over matchers: the same matches, every post counted once, each matcher's load.
+"""A stream with a partitioned index: the same matches, every post counted once, the load of each matcher.
 
-Its state is in PostgreSQL where there is one: the only stream of the tests that has it there.
+Its store is in PostgreSQL if there is one: the only stream of the tests that uses it.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.stream.process import QUERIES, Feed, run_once, stored, subscribe, wanted
+from tests.stream.process import QUERIES, PostFeed, expected_matches, stored_matches, subscribe
 
-from tidings.stream.metrics.snapshot import load_snapshot
+from tidings.testing.stream import StreamHarness
 from tidings_lab.postgres import binaries, postgres
 
 MATCHERS = 3
@@ -24,32 +24,31 @@ def state(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def ended(state, tmp_path_factory):
-    """A stream that took three files, one of them with a row that cannot be used."""
+def ended(spark, state, tmp_path_factory):
+    """A stream that has read three files, one of them with two rows that are rejected."""
     folder = tmp_path_factory.mktemp("partitioned")
-    feed, work = Feed(folder / "in", posts_a_file=100), folder / "work"
+    feed = PostFeed(folder / "in", posts_per_file=100)
     subscribe(state, *QUERIES)
-    feed.put(2)
-    feed.put_text("bad.jsonl", "neither JSON\nnor useful\n")
-    run = run_once(feed.folder, state, "--plan", "partitioned", "--matchers", str(MATCHERS), work=work)
-    assert run.process.returncode == 0, run.err
-    return state, feed, load_snapshot(work)
+    feed.add_files(2)
+    feed.add_text("bad.jsonl", "neither JSON\nnor useful\n")
+    options = {"execution_mode": "partitioned", "matchers": MATCHERS}
+    return feed, StreamHarness(spark, feed.folder, state, folder / "work", **options).run()
 
 
-def test_it_stores_what_the_scan_finds(ended):
-    state, feed, _ = ended
-    assert stored(state) == wanted(feed.rows, QUERIES)
+def test_the_matches_are_exact(ended, state):
+    feed, _ = ended
+    assert stored_matches(state) == expected_matches(feed.rows, QUERIES)
 
 
-def test_every_row_is_counted_once_though_the_plan_looks_at_it_thrice(ended):
-    _, feed, figures = ended
-    assert figures.posts == len(feed.rows) + 2
-    assert figures.rejected == 2
+def test_every_row_is_counted_once_although_it_is_read_three_times(ended):
+    feed, snapshot = ended
+    assert snapshot.posts == len(feed.rows) + 2
+    assert snapshot.rejected == 2
 
 
-def test_every_matcher_tells_its_load(ended):
-    _, _, figures = ended
-    assert [load.matcher for load in figures.matchers] == list(range(MATCHERS))
-    assert 0 < max(load.posts for load in figures.matchers) <= figures.posts
-    assert sum(load.matches for load in figures.matchers) >= figures.matches > 0
-    assert len(figures.batch_matchers) == MATCHERS
+def test_every_matcher_reports_its_load(ended):
+    _, snapshot = ended
+    assert [load.matcher for load in snapshot.matchers] == list(range(MATCHERS))
+    assert 0 < max(load.posts for load in snapshot.matchers) <= snapshot.posts
+    assert sum(load.matches for load in snapshot.matchers) >= snapshot.matches > 0
+    assert len(snapshot.batch_matchers) == MATCHERS

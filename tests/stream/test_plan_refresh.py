@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -45,8 +43,7 @@ class SimulatedStream:
 
 
 @pytest.fixture
-def start_stream(tmp_path, caplog):
-    caplog.set_level(logging.INFO, "tidings")
+def start_stream(tmp_path):
     streams = []
 
     def start(*arguments) -> SimulatedStream:
@@ -58,24 +55,24 @@ def start_stream(tmp_path, caplog):
         stream.store.close()
 
 
-def test_the_first_posts_give_a_first_plan(start_stream, caplog):
+def test_the_first_posts_give_a_first_plan(start_stream, events):
     stream = start_stream(RefreshPolicy())
     assert [stream.run_batch() for _ in range(3)] == [1, 2, 2]
-    assert caplog.messages[0].startswith("plan refresh started partitioner=salb+ posts=")
-    assert caplog.messages[1].startswith("plan switched plan_version=2 ")
+    assert events[0].startswith("plan refresh started partitioner=salb+ posts=")
+    assert events[1].startswith("plan switched plan_version=2 ")
 
 
-def test_the_schedule_survives_a_restart(start_stream, caplog):
+def test_the_schedule_survives_a_restart(start_stream, events):
     stream = start_stream(RefreshPolicy(HOUR_S))
     assert [stream.run_batch(), stream.run_batch()] == [1, 2]
     stream.now += HOUR_S - 1
     assert stream.run_batch() == 2
     restarted = start_stream(RefreshPolicy(HOUR_S))
     assert [restarted.run_batch(), restarted.run_batch()] == [2, 2], "the hour has not passed"
-    caplog.clear()
+    events.clear()
     restarted.now += HOUR_S
     assert restarted.run_batch() == 3
-    assert "scheduled" in caplog.messages[0]
+    assert "scheduled" in events[0]
 
 
 def test_a_degraded_plan_is_replaced_and_the_new_one_has_its_own_baseline(start_stream):
@@ -89,21 +86,21 @@ def test_a_degraded_plan_is_replaced_and_the_new_one_has_its_own_baseline(start_
     assert [stream.run_batch(loads=uneven) for _ in range(3)] == [3, 3, 3]
 
 
-def test_a_failed_refresh_is_logged_and_tried_again_later(start_stream, monkeypatch, caplog):
+def test_a_failed_refresh_is_logged_and_tried_again_later(start_stream, monkeypatch, events):
     stream = start_stream(RefreshPolicy())
     stream.run_batch()
     monkeypatch.setattr(PlanSpec, "refit", lambda self, sample: lambda terms, conjunctions: 1 / 0)
     assert [stream.run_batch(), stream.run_batch()] == [1, 1]
-    assert sum(message.startswith("plan refresh failed error=") for message in caplog.messages) == 1
+    assert sum(message.startswith("plan refresh failed error=") for message in events) == 1
     monkeypatch.undo()
     stream.now += 61
     assert stream.run_batch() == 2
 
 
-def test_a_requested_refresh_of_hashed_words_is_ignored_with_a_warning(start_stream, caplog):
+def test_a_requested_refresh_of_hashed_words_is_ignored_with_a_warning(start_stream, events):
     stream = start_stream(RefreshPolicy(HOUR_S), "hash")
     stream.store.plan_refresh.request()
     stream.now += 2 * HOUR_S
     assert [stream.run_batch(), stream.run_batch()] == [1, 1]
-    assert caplog.messages == ["plan refresh ignored reason=\"partitioner 'hash' does not learn from posts\""]
+    assert events == ["plan refresh ignored reason=\"partitioner 'hash' does not learn from posts\""]
     assert stream.refresher.sample_texts == 0

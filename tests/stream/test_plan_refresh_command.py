@@ -1,92 +1,105 @@
-"""A plan that is learned while the stream runs: killed wherever it switches, no match is lost or repeated."""
+"""A plan that is refreshed while the stream runs: a crash at the switch loses and repeats no match."""
 
 from __future__ import annotations
 
-import signal
-
 import pytest
-from tests.cli.runs import tidings
-from tests.stream.process import QUERIES, Feed, Run, run_once, stored, subscribe, wanted
+from tests.cli.runs import run_command
+from tests.stream.process import QUERIES, PostFeed, expected_matches, run_to_kill, stored_matches, subscribe
 
 from tidings.failpoints import PLAN_FAILPOINTS
 from tidings.store import open_store
-from tidings.stream.metrics.snapshot import load_snapshot
+from tidings.testing.log import captured_events
+from tidings.testing.stream import StreamHarness
 
-pytestmark = pytest.mark.timeout(1_800)  # several starts of Spark
-PLAN = ("--plan", "partitioned", "--matchers", "3")
+OPTIONS = {"execution_mode": "partitioned", "matchers": 3}
 LATER_QUERY = "the OR in OR a OR storm OR fire OR match"
 
 
 def plan_versions(state) -> list[int]:
     with open_store(state) as store:
-        return [one.plan_version for one in store.batches.recent()]
+        return [batch.plan_version for batch in store.batches.recent()]
 
 
 @pytest.fixture(scope="module")
-def story(tmp_path_factory):
-    """Posts there at the start; a kill before and one after the switch; then a run that is asked to learn anew."""
-    folder = tmp_path_factory.mktemp("relearning")
-    state, feed = folder / "state", Feed(folder / "in")
+def messages():
+    with captured_events() as messages:
+        yield messages
+
+
+@pytest.fixture(scope="module")
+def story(spark, messages, tmp_path_factory):
+    """Posts exist at the start; one crash before and one after the switch; then a user requests a refresh."""
+    folder = tmp_path_factory.mktemp("refresh")
+    state, feed = folder / "state", PostFeed(folder / "in")
     subscribe(state, *QUERIES)
-    feed.put(2)
+    feed.add_files(2)
+    harness = StreamHarness(spark, feed.folder, state, **OPTIONS)
     for point in PLAN_FAILPOINTS:
-        run = run_once(feed.folder, state, *PLAN, crash=f"{point}@any")
-        assert run.process.returncode == -signal.SIGKILL, f"{point} was not reached\n{run.err}"
-    done, later = 2 * feed.posts_a_file, None
-    with Run(feed.folder, state, *PLAN) as run:
-        run.until_posts(done)
-        first = run.figures.plan_version
-        asked = tidings("plan", "relearn", "--state", state)
-        while run.figures.plan_version == first:
-            feed.put()
-            done += feed.posts_a_file
-            run.until_posts(done)
+        harness.crash(point)
+    messages.clear()
+    later = None
+    with harness.running() as stream:
+        first = stream.wait_for_posts(len(feed.rows)).plan_version
+        request = run_command("plan", "refresh", "--state", state)
+        while stream.wait_for_posts(len(feed.rows)).plan_version == first:
+            feed.add_files()
             if later is None:
-                later, at = subscribe(state, LATER_QUERY)[0], len(feed.rows)
-        feed.put()
-        run.until_posts(done + feed.posts_a_file)
-        run.stop()
-    return state, feed, first, asked, (later, at), run
+                stream.wait_for_posts(len(feed.rows))
+                later, since = subscribe(state, LATER_QUERY)[0], len(feed.rows)
+        feed.add_files()
+        stream.wait_for_posts(len(feed.rows))
+    return state, feed, first, request, (later, since), harness.snapshot
 
 
-def test_it_learns_from_the_posts_that_are_there_before_it_begins(story):
-    state, _, first, _, _, _ = story
+def test_the_first_plan_is_learned_from_posts_that_exist_before_the_first_batch(story):
+    state, _, first, *_ = story
     assert first == 2
     assert plan_versions(state)[:2] == [2, 2]
 
 
-def test_who_asks_gets_a_new_plan_between_two_batches(story):
-    state, _, first, asked, _, run = story
-    assert asked.code == 0
-    assert "switches to it between two batches" in asked.out
+def test_a_requested_plan_is_used_between_two_batches(story, messages):
+    state, _, first, request, *_ = story
+    assert request.code == 0
+    assert "switches to it between two batches" in request.out
     versions = plan_versions(state)
     assert versions == sorted(versions)
     assert set(versions) == {first, first + 1}
-    assert "requested" in run.out
-    assert f"from now on plan {first + 1} is used" in run.out
+    assert any(message.startswith("plan refresh started") and "reason=requested" in message for message in messages)
+    assert any(message.startswith(f"plan switched plan_version={first + 1} ") for message in messages)
     with open_store(state) as store:
         assert store.plan_refresh.pending() == 0
 
 
-def test_no_match_is_lost_or_repeated_also_of_a_subscription_that_came_meanwhile(story):
-    state, feed, _, _, (later, at), _ = story
-    assert stored(state) == wanted(feed.rows, QUERIES) | wanted(feed.rows[at:], [LATER_QUERY], later)
+def test_no_match_is_lost_or_repeated_even_of_a_subscription_added_meanwhile(story):
+    state, feed, _, _, (later, since), _ = story
+    later_matches = expected_matches(feed.rows[since:], [LATER_QUERY], later)
+    assert stored_matches(state) == expected_matches(feed.rows, QUERIES) | later_matches
 
 
-def test_the_status_tells_the_plan(story):
-    state, _, first, _, _, _ = story
-    figures = load_snapshot(state)
-    assert (figures.execution_mode, figures.partitioner, figures.placement) == ("partitioned", "salb+", "rarest")
-    assert figures.plan_version == first + 1
-    assert "partitioned, version 3, words by salb+" in tidings("status", "--state", state).out
+def test_the_status_shows_the_plan(story):
+    state, _, first, _, _, snapshot = story
+    assert (snapshot.execution_mode, snapshot.partitioner, snapshot.placement) == ("partitioned", "salb+", "rarest")
+    assert snapshot.plan_version == first + 1
+    assert "partitioned, version 3, words by salb+" in run_command("status", "--state", state).out
 
 
-def test_a_stream_without_a_plan_cannot_learn_one(tmp_path):
-    feed = Feed(tmp_path / "in", posts_a_file=5)
-    feed.put()
+def test_a_replicated_stream_has_no_plan_to_refresh(spark, tmp_path):
+    feed = PostFeed(tmp_path / "in", posts_per_file=5)
+    feed.add_files()
     subscribe(tmp_path / "state", "storm")
-    run = run_once(feed.folder, tmp_path / "state")
-    assert run.process.returncode == 0, run.err
-    told = tidings("plan", "relearn", "--state", tmp_path / "state")
-    assert told.code == 2
-    assert "run it with --plan partitioned" in " ".join(told.err.split())
+    StreamHarness(spark, feed.folder, tmp_path / "state").run()
+    result = run_command("plan", "refresh", "--state", tmp_path / "state")
+    assert result.code == 2
+    assert "Run it with --plan partitioned" in " ".join(result.err.split())
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_800)
+def test_a_process_killed_at_the_switch_loses_and_repeats_nothing(spark, tmp_path):
+    state, feed = tmp_path / "state", PostFeed(tmp_path / "in")
+    subscribe(state, *QUERIES)
+    feed.add_files(2)
+    for point in PLAN_FAILPOINTS:
+        run_to_kill(feed.folder, state, f"{point}@any", "--plan", "partitioned", "--matchers", "3")
+    StreamHarness(spark, feed.folder, state, **OPTIONS).run()
+    assert stored_matches(state) == expected_matches(feed.rows, QUERIES)

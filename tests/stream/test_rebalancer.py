@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import numpy as np
 import pytest
 from tests.balance.test_migration import located
@@ -68,8 +66,7 @@ class SimulatedStream:
 
 
 @pytest.fixture
-def start_stream(tmp_path, caplog):
-    caplog.set_level(logging.INFO, "tidings")
+def start_stream(tmp_path):
     streams = []
 
     def start(*arguments) -> SimulatedStream:
@@ -86,7 +83,7 @@ def posts_of_one_town(stream: SimulatedStream) -> list:
     return [post for post in stream.posts if post.lat > 35]
 
 
-def test_cells_move_after_enough_uneven_posts(start_stream, caplog):
+def test_cells_move_after_enough_uneven_posts(start_stream, events):
     stream = start_stream(RebalanceOptions(factor=1.5, interval_s=None))
     town = posts_of_one_town(stream)
     assert len(town) * 100 < 2 * MIN_POSTS
@@ -97,7 +94,7 @@ def test_cells_move_after_enough_uneven_posts(start_stream, caplog):
     assert status["rebalances"] == 1
     assert status["rebalanced_bytes"] > 0
     assert "cells: " in status["last_rebalance"]["reason"]
-    assert any(message.startswith("plan rebalanced reason=") for message in caplog.messages)
+    assert any(message.startswith("plan rebalanced reason=") for message in events)
     assert stream.matches_are_exact()
 
 

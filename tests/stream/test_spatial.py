@@ -1,61 +1,71 @@
-"""A stream shared out by places: killed while it switches, its subscriptions come and go, its cells change hands."""
+"""A stream with a spatial plan: it crashes at the switch to the plan, gets a subscription, and moves cells."""
 
 from __future__ import annotations
 
 import pytest
-from tests.cli.runs import tidings
-from tests.stream.process import QUERIES, Feed, Run, run_once, stored, subscribe, wanted
+from tests.cli.runs import run_command
+from tests.stream.process import QUERIES, PostFeed, expected_matches, run_to_kill, stored_matches, subscribe
 
-from tidings.stream.metrics.snapshot import load_snapshot
+from tidings.balance.rebalance.options import RebalanceOptions
+from tidings.testing.stream import StreamHarness
 
-PLACES = ("near:51.5,-0.1,800", "storm within:-180,-90,180,90", "within:-20,30,40,60 (rain OR police)")
-LATER = "near:40,-100,3000"
-OPTIONS = ("--plan", "partitioned", "--partitioner", "hybrid", "--matchers", "3", "--adjust-factor", "1.01")
+REGIONS = ("near:51.5,-0.1,800", "storm within:-180,-90,180,90", "within:-20,30,40,60 (rain OR police)")
+LATER_QUERY = "near:40,-100,3000"
+OPTIONS = {
+    "execution_mode": "partitioned",
+    "partitioner": "hybrid",
+    "matchers": 3,
+    "rebalance": RebalanceOptions(1.01),
+}
 POSTS = 4_000
 
 
 @pytest.fixture(scope="module")
-def story(tmp_path_factory):
-    """A first run is killed at the switch to its first plan; a second one goes on until cells have changed hands."""
-    folder = tmp_path_factory.mktemp("places")
-    feed, state = Feed(folder / "in", posts_a_file=POSTS), folder / "state"
-    subscribe(state, *QUERIES, *PLACES)
-    feed.put()
-    killed = run_once(feed.folder, state, *OPTIONS, crash="after switching@any")
-    with Run(feed.folder, state, *OPTIONS) as run:
-        run.until_posts(POSTS)
+def story(spark, tmp_path_factory):
+    """The first run crashes at the switch to its first plan; the second one runs until cells have moved."""
+    folder = tmp_path_factory.mktemp("spatial")
+    feed, state = PostFeed(folder / "in", posts_per_file=POSTS), folder / "state"
+    subscribe(state, *QUERIES, *REGIONS)
+    feed.add_files()
+    harness = StreamHarness(spark, feed.folder, state, **OPTIONS)
+    harness.crash("after-switch")
+    with harness.running() as stream:
+        stream.wait_for_posts(POSTS)
         for _ in range(8):
-            feed.put()
-            run.until(lambda: run.figures.posts >= len(feed.rows), "the file is taken")
-            if run.figures.rebalances:
+            feed.add_files()
+            if stream.wait_for_posts(len(feed.rows)).rebalances:
                 break
-        (later,), before = subscribe(state, LATER), len(feed.rows)
-        feed.put()
-        run.until_posts(len(feed.rows))
-        run.stop()
-    return state, feed, killed, (later, before), run
+        (later,), before = subscribe(state, LATER_QUERY), len(feed.rows)
+        feed.add_files()
+        stream.wait_for_posts(len(feed.rows))
+    return state, feed, (later, before), harness.snapshot
 
 
-def test_it_was_killed_and_went_on(story):
-    _, _, killed, _, run = story
-    assert killed.process.returncode == -9
-    assert run.process.returncode == 0
+def test_the_matches_are_exact(story):
+    state, feed, (later, before), _ = story
+    expected = expected_matches(feed.rows, (*QUERIES, *REGIONS))
+    assert stored_matches(state) == expected | expected_matches(feed.rows[before:], [LATER_QUERY], later)
 
 
-def test_it_stores_what_the_scan_finds(story):
-    state, feed, _, (later, before), _ = story
-    wished = wanted(feed.rows, (*QUERIES, *PLACES)) | wanted(feed.rows[before:], [LATER], later)
-    assert stored(state) == wished
+def test_cells_move_and_the_status_shows_why(story):
+    state, _, _, snapshot = story
+    assert (snapshot.execution_mode, snapshot.partitioner) == ("partitioned", "hybrid")
+    assert snapshot.rebalances >= 1
+    assert snapshot.rebalanced_bytes > 0
+    assert snapshot.rebalance_seconds > 0
+    assert "cells: " in snapshot.last_rebalance["reason"]
+    status = " ".join(run_command("status", "--state", state).out.split())
+    assert "places and words by hybrid" in status
+    assert "cells: " in status
 
 
-def test_cells_changed_hands_and_the_status_tells_why(story):
-    state, _, _, _, run = story
-    figures = load_snapshot(state)
-    assert (figures.execution_mode, figures.partitioner) == ("partitioned", "hybrid")
-    assert figures.rebalances >= 1, run.out
-    assert figures.rebalanced_bytes > 0
-    assert figures.rebalance_seconds > 0
-    assert "; cells: " in figures.last_rebalance["reason"]
-    said = " ".join(tidings("status", "--state", state).out.split())
-    assert "places and words by hybrid" in said
-    assert "; cells: " in said
+@pytest.mark.long
+@pytest.mark.timeout(1_800)
+def test_a_process_killed_at_the_switch_to_a_spatial_plan_loses_and_repeats_nothing(spark, tmp_path):
+    feed, state = PostFeed(tmp_path / "in", posts_per_file=POSTS), tmp_path / "state"
+    subscribe(state, *QUERIES, *REGIONS)
+    feed.add_files(2)
+    options = ("--plan", "partitioned", "--partitioner", "hybrid", "--matchers", "3")
+    run_to_kill(feed.folder, state, "after-switch@any", *options)
+    StreamHarness(spark, feed.folder, state, **OPTIONS).run()
+    assert stored_matches(state) == expected_matches(feed.rows, (*QUERIES, *REGIONS))

@@ -151,7 +151,7 @@ class CorrelationSink:
     def open(cls, folder: Path, live: StreamCorrelationSettings) -> CorrelationSink:
         settings = live.settings
         new = CorrelationMetrics(settings.window_us, settings.slide_us, settings.algorithm, settings.partitions)
-        windows = WindowFiles(folder / "windows", settings, live.kept_windows)
+        windows = WindowFiles(folder / "windows", settings, live.max_windows)
         return cls(folder, windows, load_correlation_metrics(folder) or new)
 
     def __call__(self, reports: DataFrame, batch: int) -> None:

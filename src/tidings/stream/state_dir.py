@@ -12,8 +12,8 @@ from typing import Any
 from tidings.atomic_io import write_atomically
 from tidings.store.lease import acquire
 
-LOCK, SPILL = "stream.lock", "spill"
-_LOCK_0_1 = "work.lock"
+SPILL = "spill"
+_LOCK = "work.lock"  # not stream.lock: a SQLite store in the same directory has that lease
 _KEYS_0_1 = {
     "found/*.json": {
         "begun": "start",
@@ -38,10 +38,9 @@ _FILES_0_1 = {
 def state_dir_lease(folder: Path) -> Iterator[None]:
     """Hold the lease of a work directory and migrate its files. Raises StoreBusy if another stream holds it.
 
-    The lease file is renamed first: a lock that a running 0.1 process holds stays with the renamed file.
+    Streams of different stores must not share a work directory either, so it has a lease of its own.
     """
-    _rename(folder / _LOCK_0_1, folder / LOCK)
-    with acquire(folder / LOCK, "stream", folder):
+    with acquire(folder / _LOCK, "stream", folder):
         migrate_state_dir(folder)
         yield
 
