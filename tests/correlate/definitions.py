@@ -1,4 +1,4 @@
-"""What everything about tag sets means, said slowly: posts are sets of tags, counted one by one."""
+"""The definitions of tag set counts, as slow code: posts are sets of tags, counted one by one."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ def subsets(tags: Tags) -> Iterable[Tags]:
         yield from map(frozenset, combinations(sorted(tags), size))
 
 
-def coefficients(posts: Sequence[Tags], min_support: int = 1) -> dict[Tags, tuple[int, int]]:
-    """(posts with all tags, posts with any of them) of every set of two tags or more that occurs together."""
-    together = {found for post in posts for found in subsets(post) if len(found) > 1}
-    counted = {
-        found: (sum(found <= post for post in posts), sum(bool(found & post) for post in posts)) for found in together
+def count_coefficients(posts: Sequence[Tags], min_support: int = 1) -> dict[Tags, tuple[int, int]]:
+    """Return (posts with all tags, posts with any) of every set of two or more tags that occur together."""
+    tag_sets = {tags for post in posts for tags in subsets(post) if len(tags) > 1}
+    counts = {
+        tags: (sum(tags <= post for post in posts), sum(bool(tags & post) for post in posts)) for tags in tag_sets
     }
-    return {found: counts for found, counts in counted.items() if counts[0] >= min_support}
+    return {tags: count for tags, count in counts.items() if count[0] >= min_support}
 
 
-def flat(posts: Iterable[Iterable[int]]) -> tuple[np.ndarray, np.ndarray]:
+def to_arrays(posts: Iterable[Iterable[int]]) -> tuple[np.ndarray, np.ndarray]:
     rows = [sorted(post) for post in posts]
     starts = np.cumsum([0, *map(len, rows)]).astype(np.uint64)
     return np.array([tag for row in rows for tag in row], np.uint32), starts
 
 
-def rows(tags: np.ndarray, starts: np.ndarray) -> list[Tags]:
+def to_tag_sets(tags: np.ndarray, starts: np.ndarray) -> list[Tags]:
     return [frozenset(tags[start:end].tolist()) for start, end in pairwise(starts.astype(int).tolist())]
 
 
-def as_dict(counted) -> dict[Tags, tuple[int, int]]:
-    listed = rows(counted.tags, counted.starts)
+def to_dict(counted) -> dict[Tags, tuple[int, int]]:
+    listed = to_tag_sets(counted.tags, counted.starts)
     assert len(set(listed)) == len(listed), "a set was reported twice"
     return dict(zip(listed, zip(counted.support.tolist(), counted.union.tolist(), strict=True), strict=True))

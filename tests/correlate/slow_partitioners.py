@@ -1,4 +1,4 @@
-"""Algorithms 1 to 5 of the paper, line by line over Python sets, with ties as the seeds' README settles them."""
+"""Algorithms 1 to 5 of the paper, line by line over Python sets, with the tie rules of our implementation."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 Tags = frozenset[int]
 
 
-def load_of(tags: Tags, weighed: Sequence[tuple[Tags, int]]) -> int:
-    """The posts that have any of the tags."""
-    return sum(weight for other, weight in weighed if other & tags)
+def count_load(tags: Tags, weighted: Sequence[tuple[Tags, int]]) -> int:
+    """Return the number of posts that have any of the tags."""
+    return sum(weight for other, weight in weighted if other & tags)
 
 
-def ds(weighed: Sequence[tuple[Tags, int]], k: int) -> list[set[int]]:
-    left = {tag for tags, _ in weighed for tag in tags}
+def ds(weighted: Sequence[tuple[Tags, int]], k: int) -> list[set[int]]:
+    left = {tag for tags, _ in weighted for tag in tags}
     found: list[tuple[int, int, set[int]]] = []
     while left:
         connected = {min(left)}
-        while (more := connected.union(*(tags for tags, _ in weighed if tags & connected))) != connected:
+        while (more := connected.union(*(tags for tags, _ in weighted if tags & connected))) != connected:
             connected = more
-        found.append((-load_of(frozenset(connected), weighed), min(connected), connected))
+        found.append((-count_load(frozenset(connected), weighted), min(connected), connected))
         left -= connected
     parts: list[set[int]] = [set() for _ in range(k)]
     loads = [0] * k

@@ -1,27 +1,27 @@
-"""Correlating in a stream: whatever way posts come in batches, complete windows are reported as the definition says."""
+"""Correlations in a stream: complete windows are exact, however the posts are divided into batches."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.correlate.definitions import coefficients, flat
-from tests.correlate.test_topology import choices
+from tests.correlate.definitions import count_coefficients, to_arrays
+from tests.correlate.test_topology import settings_options
 
 from tidings.correlate.posts import TaggedPosts
-from tidings.correlate.settings import Settings
-from tidings.correlate.state_pages import Book, Memory, Page
-from tidings.correlate.streaming_calculator import LiveCalculator
-from tidings.correlate.streaming_router import LiveDissemination
-from tidings.correlate.tag_parser import Parsed
-from tidings.correlate.windows import Windows, track
+from tidings.correlate.settings import CorrelationSettings
+from tidings.correlate.state_pages import MemoryBackend, StatePage, StateStore
+from tidings.correlate.streaming_calculator import StreamingCalculator
+from tidings.correlate.streaming_router import StreamingTagRouter
+from tidings.correlate.tag_parser import ParsedTags
+from tidings.correlate.windows import WindowFiles, merge_reports
 
 NOW = 1 << 60
 Post = tuple[int, frozenset[int]]
@@ -34,62 +34,63 @@ batches_of_posts = st.lists(
 )
 
 
-def parsed(posts: Iterable[Post]) -> Parsed:
-    """Tags by name; their numbers are those of the batch."""
+def parse(posts: Iterable[Post]) -> ParsedTags:
+    """Return posts with the local tag numbers of a batch, in a mixed order."""
     rows = list(posts)
     names = sorted({tag for _, tags in rows for tag in tags}, key=lambda tag: (tag * 7) % 10)
-    local = flat([names.index(tag) for tag in tags] for _, tags in rows)
+    local = to_arrays([names.index(tag) for tag in tags] for _, tags in rows)
     times = np.array([time for time, _ in rows], np.int64)
-    return Parsed(TaggedPosts(times, *local), "\n".join(f"t{tag}" for tag in names).encode())
+    return ParsedTags(TaggedPosts(times, *local), "\n".join(f"t{tag}" for tag in names).encode())
 
 
 class Stream:
-    """What Spark does, with shelves in memory: everything is opened for a batch and closed after it."""
+    """Does what Spark does, with state in memory: everything is opened for a batch and closed after it."""
 
-    def __init__(self, chosen: Settings, lateness_us: int) -> None:
-        self.chosen, self.lateness_us = chosen, lateness_us
-        self.posts, self.owners = Memory(), Memory()
-        self.slides: dict[int, Memory] = defaultdict(Memory)
-        self.kept: dict[int, str] = {}
-        self.figures: dict = {}
+    def __init__(self, settings: CorrelationSettings, lateness_us: int) -> None:
+        self.settings, self.lateness_us = settings, lateness_us
+        self.posts, self.owners = MemoryBackend(), MemoryBackend()
+        self.slides: dict[int, MemoryBackend] = defaultdict(MemoryBackend)
+        self.states: dict[int, str] = {}  # of the calculators, and of the router (-1)
+        self.metrics: dict = {}
 
-    def take(self, *arrived: Parsed) -> list[Page]:
-        live = LiveDissemination(self.chosen, self.lateness_us, self.posts, self.owners, self.kept.get(-1))
-        told = list(live.take(arrived, NOW))
-        self.kept[-1], self.figures = live.kept(), live.figures()
+    def process(self, *batch: ParsedTags) -> list[StatePage]:
+        router = StreamingTagRouter(self.settings, self.lateness_us, self.posts, self.owners, self.states.get(-1))
+        notifications = list(router.route(batch, NOW))
+        self.states[-1], self.metrics = router.dump_state(), router.metrics()
         reports = []
-        for number in live.active:
-            calculator = LiveCalculator(self.chosen, number, self.slides[number], self.kept.get(number))
-            mine = [one for one in told if one.calculator == number]
-            reports.append(calculator.take(mine, live.until))
-            self.kept[number] = calculator.kept()
-        assert {one.calculator for one in told} <= set(live.active)
-        self.until = live.until
+        for number in router.active:
+            calculator = StreamingCalculator(self.settings, number, self.slides[number], self.states.get(number))
+            received = [packed for packed in notifications if packed.calculator == number]
+            reports.append(calculator.process(received, router.until))
+            self.states[number] = calculator.dump_state()
+        assert {packed.calculator for packed in notifications} <= set(router.active)
+        self.until = router.until
         return [page for page in reports if page is not None]
 
 
-def listed(pages: Iterable[Page]) -> dict:
-    """(window end, tags) -> (support, union)"""
-    found, names = track(pages)
-    counted, spelt = found.counted, names.to_pylist()
+def to_dict(pages: Iterable[StatePage]) -> dict:
+    """Return (window end, tags) → (support, union)."""
+    reports, name_column = merge_reports(pages)
+    counted, names = reports.counted, name_column.to_pylist()
     bounds = counted.starts.astype(int).tolist()
-    tags = [frozenset(int(spelt[tag][1:]) for tag in counted.tags[first:last].tolist())
+    tags = [frozenset(int(names[tag][1:]) for tag in counted.tags[first:last].tolist())
             for first, last in pairwise(bounds)]  # fmt: skip
     counts = zip(counted.support.tolist(), counted.union.tolist(), strict=True)
-    return dict(zip(zip(found.ends.tolist(), tags, strict=True), counts, strict=True))
+    return dict(zip(zip(reports.ends.tolist(), tags, strict=True), counts, strict=True))
 
 
-def by_definition(said: list[Post], chosen: Settings, until: int) -> dict:
-    found = {}
-    for end in {time // chosen.slide_us + more for time, _ in said for more in range(1, chosen.panes + 1)}:
-        inside = [tags for time, tags in said if end - chosen.panes <= time // chosen.slide_us < end]
+def count_windows(posts: list[Post], settings: CorrelationSettings, until: int) -> dict:
+    """Return (window end, tags) → (support, union) by definition, of windows that end by slide `until`."""
+    slide, panes, counts = settings.slide_us, settings.panes, {}
+    for end in {time // slide + offset for time, _ in posts for offset in range(1, panes + 1)}:
+        inside = [tags for time, tags in posts if end - panes <= time // slide < end]
         if end <= until:
-            found |= {(end, tags): counts for tags, counts in coefficients(inside, chosen.min_support).items()}
-    return found
+            counts |= {(end, tags): pair for tags, pair in count_coefficients(inside, settings.min_support).items()}
+    return counts
 
 
-def on_time(batches: list[list[Post]], lateness_us: int) -> tuple[list[Post], int]:
-    """The posts that are not older than the newest of the batches before, less what is allowed; how many are."""
+def drop_late(batches: list[list[Post]], lateness_us: int) -> tuple[list[Post], int]:
+    """Return the posts that are not late by the newest time of earlier batches, and the number of late ones."""
     kept, late, newest = [], 0, -(1 << 60)
     for batch in batches:
         for post in batch:
@@ -102,88 +103,88 @@ def on_time(batches: list[list[Post]], lateness_us: int) -> tuple[list[Post], in
 
 
 @settings(max_examples=150, deadline=None)
-@given(batches_of_posts, choices, st.sampled_from([0, 3, 100]))
-def test_complete_windows_are_exact_however_posts_come_in_batches(batches, chosen, lateness_us):
-    chosen = Settings(**{**chosen, "sightings": 1})
-    stream = Stream(chosen, lateness_us)
-    pages = [stream.take(parsed(batch)) for batch in batches]
-    said, late = on_time(batches, lateness_us)
-    assert stream.figures["late"] == late
-    assert stream.figures["tagged"] == sum(map(len, batches))
-    windows = [set(listed(some)) for some in pages]
+@given(batches_of_posts, settings_options, st.sampled_from([0, 3, 100]))
+def test_complete_windows_are_exact_for_any_division_into_batches(batches, options, lateness_us):
+    correlation_settings = CorrelationSettings(**{**options, "min_sightings": 1})
+    stream = Stream(correlation_settings, lateness_us)
+    pages = [stream.process(parse(batch)) for batch in batches]
+    posts, late = drop_late(batches, lateness_us)
+    assert stream.metrics["late"] == late
+    assert stream.metrics["tagged"] == sum(map(len, batches))
+    windows = [set(to_dict(batch_pages)) for batch_pages in pages]
     assert sum(map(len, windows)) == len(set().union(*windows)), "a window is reported in one batch only"
-    assert listed(page for some in pages for page in some) == by_definition(said, chosen, stream.until)
+    assert to_dict(chain.from_iterable(pages)) == count_windows(posts, correlation_settings, stream.until)
 
 
-def test_a_long_stream_is_exact_keeps_little_and_repartitions_as_it_goes():
+def test_long_stream_is_exact_and_its_state_is_bounded():
     rng = np.random.default_rng(3)
-    chosen = Settings(40, 10, 6, 2, sightings=1, checked_every=50, threshold=0.1, posts_a_partition=60)
-    stream, said, pages, held = Stream(chosen, 5), [], [], []
-    for batch in range(120):  # many batches a slide, tags that come and go, loads that rise and fall
+    options = CorrelationSettings(40, 10, 6, 2, min_sightings=1, check_every=50, threshold=0.1, posts_per_partition=60)
+    stream, all_posts, pages, stored_pages = Stream(options, 5), [], [], []
+    for batch in range(120):  # many batches per slide, changing tags, loads that rise and fall
         size = 30 if 40 <= batch < 80 else 6
         times = batch * 2 + rng.integers(0, 4, size)
         tags = [frozenset((rng.zipf(1.5, rng.integers(1, 4)) % 8 + batch // 4).tolist()) for _ in range(size)]
-        posts = [(int(time), tags_) for time, tags_ in zip(times, tags, strict=True)]
-        pages += stream.take(_named(posts))
-        said += posts
-        held.append(len(stream.posts) + len(stream.owners) + sum(map(len, stream.slides.values())))
-    assert listed(pages) == by_definition(said, chosen, stream.until)
-    assert stream.figures["repartitions"]["scaling"] >= 2
-    assert stream.figures["late"] == 0
-    assert max(held) < 300
+        posts = [(int(time), post_tags) for time, post_tags in zip(times, tags, strict=True)]
+        pages += stream.process(name_tags(posts))
+        all_posts += posts
+        stored_pages.append(len(stream.posts) + len(stream.owners) + sum(map(len, stream.slides.values())))
+    assert to_dict(pages) == count_windows(all_posts, options, stream.until)
+    assert stream.metrics["repartitions"]["scaling"] >= 2
+    assert stream.metrics["late"] == 0
+    assert max(stored_pages) < 300
     owned = sum(len(page.names.split(b"\n")) for page in stream.owners.values())
-    assert owned < 60, "tags of long ago are forgotten"
+    assert owned < 60, "owners of old tags must be deleted"
 
 
-def _named(posts: list[Post]) -> Parsed:
+def name_tags(posts: list[Post]) -> ParsedTags:
     names = sorted({tag for _, tags in posts for tag in tags})
-    rows = flat([names.index(tag) for tag in tags] for _, tags in posts)
-    return Parsed(
+    rows = to_arrays([names.index(tag) for tag in tags] for _, tags in posts)
+    return ParsedTags(
         TaggedPosts(np.array([t for t, _ in posts], np.int64), *rows), "\n".join(f"t{tag}" for tag in names).encode()
     )
 
 
-def test_a_post_from_the_future_is_counted_and_makes_no_other_late():
-    stream = Stream(Settings(10, 10, 2, sightings=1), 0)
-    stream.take(parsed([(5, frozenset({1, 2})), (NOW * 2, frozenset({1, 2}))]))
-    pages = stream.take(parsed([(6, frozenset({1, 2})), (25, frozenset({3}))]))
-    assert (stream.figures["ahead"], stream.figures["late"]) == (1, 0)
-    assert listed(pages) == {(1, frozenset({1, 2})): (2, 2)}
+def test_post_from_the_future_is_counted_and_makes_no_other_post_late():
+    stream = Stream(CorrelationSettings(10, 10, 2, min_sightings=1), 0)
+    stream.process(parse([(5, frozenset({1, 2})), (NOW * 2, frozenset({1, 2}))]))
+    pages = stream.process(parse([(6, frozenset({1, 2})), (25, frozenset({3}))]))
+    assert (stream.metrics["ahead"], stream.metrics["late"]) == (1, 0)
+    assert to_dict(pages) == {(1, frozenset({1, 2})): (2, 2)}
 
 
-def test_what_is_kept_is_plain_and_small():
-    stream = Stream(Settings(10, 10, 3), 0)
-    stream.take(parsed([(time, frozenset({time % 5, 5 + time % 3})) for time in range(30)]))
-    assert len(stream.kept[-1]) < 3000
-    assert json.loads(stream.kept[-1])["newest_us"] == 29
+def test_dumped_state_is_small_json():
+    stream = Stream(CorrelationSettings(10, 10, 3), 0)
+    stream.process(parse([(time, frozenset({time % 5, 5 + time % 3})) for time in range(30)]))
+    assert len(stream.states[-1]) < 3000
+    assert json.loads(stream.states[-1])["newest_us"] == 29
 
 
-def test_pages_of_a_group_stay_in_their_order_and_become_one_when_there_are_many():
-    shelf = Memory()
-    book = Book(shelf)
+def test_pages_of_a_group_keep_their_order_and_are_compacted():
+    backend = MemoryBackend()
+    store = StateStore(backend)
     for number in range(16):
-        book.add(7, Page(b"", bytes([number])))
-    book.add(8, Page(b"", b"x"))
-    assert [page.blob for page in Book(shelf).of(7)] == [bytes([number]) for number in range(16)]
-    assert book.crowded() == [7]
-    book.rewrite(7, Page(b"", b"all"))
-    assert [(group, page.blob) for group, page in Book(shelf)] == [(7, b"all"), (8, b"x")]
-    book.forget(lambda group: group < 8)
-    assert list(Book(shelf)) == [(8, Page(b"", b"x"))]
+        store.add(7, StatePage(b"", bytes([number])))
+    store.add(8, StatePage(b"", b"x"))
+    assert [page.blob for page in StateStore(backend).pages_of(7)] == [bytes([number]) for number in range(16)]
+    assert store.groups_to_compact() == [7]
+    store.compact(7, StatePage(b"", b"all"))
+    assert [(group, page.blob) for group, page in StateStore(backend)] == [(7, b"all"), (8, b"x")]
+    store.delete_groups(lambda group: group < 8)
+    assert list(StateStore(backend)) == [(8, StatePage(b"", b"x"))]
 
 
 @pytest.fixture
-def reports() -> list[list[Page]]:
-    stream = Stream(Settings(10, 10, 2, sightings=1), 0)
+def reports() -> list[list[StatePage]]:
+    stream = Stream(CorrelationSettings(10, 10, 2, min_sightings=1), 0)
     return [
-        stream.take(parsed([(10 * time, frozenset({1, 2})), (10 * time + 1, frozenset({1, 2}))])) for time in range(6)
+        stream.process(parse([(10 * time, frozenset({1, 2})), (10 * time + 1, frozenset({1, 2}))])) for time in range(6)
     ]
 
 
-def test_a_batch_that_comes_again_replaces_its_file_and_old_windows_go(tmp_path, reports):
-    windows = Windows(tmp_path, Settings(10, 10, 2), kept=3)
+def test_replayed_batch_replaces_its_file_and_old_windows_are_deleted(tmp_path, reports):
+    windows = WindowFiles(tmp_path, CorrelationSettings(10, 10, 2), max_windows=3)
     for batch, pages in [*enumerate(reports), (5, reports[5])]:
         windows.write(batch, pages)
-    found = pq.read_table(tmp_path).to_pylist()
-    assert [row["window_end"].microsecond for row in found] == [30, 40, 50]
-    assert [row["support"] for row in found] == [2, 2, 2]
+    rows = pq.read_table(tmp_path).to_pylist()
+    assert [row["window_end"].microsecond for row in rows] == [30, 40, 50]
+    assert [row["support"] for row in rows] == [2, 2, 2]

@@ -32,7 +32,7 @@ def test_partitioners_as_spark_tasks_make_the_same_plan(spark, algorithm, monkey
 
 
 def test_reported_coefficients_are_exact(spark):
-    chosen = CorrelationSettings.parse("10 s", "5 s", partitions=6, sightings=1, checked_every=100, threshold=0.05)
+    chosen = CorrelationSettings.parse("10 s", "5 s", partitions=6, min_sightings=1, check_every=100, threshold=0.05)
     found = spark_correlate.correlate(make_posts(spark), chosen)
     assert found.dissemination.repartitions
     result = found.run_audit()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.balance.test_migration import located
+from tests.balance.test_migration import to_sample
 
 from tidings.balance.rebalance.global_policy import GlobalSettings
 from tidings.balance.rebalance.options import RebalanceOptions
@@ -38,7 +38,7 @@ class SimulatedStream:
         spec = PlanSpec.parse(partitioner, WORKERS, "rarest")
         self.updater = IndexUpdater(self.store, folder / "index", make_plan_record(spec))
         self.recent = RecentPosts()
-        self.recent.add(located(self.posts))
+        self.recent.add(to_sample(self.posts))
         self.updater.start_refresh(spec.refit(self.recent.posts))
         self.updater.wait_for_build()
         self.updater.refresh()

@@ -1,4 +1,4 @@
-"""How good the distributed result is: coverage and error against one calculator that sees everything."""
+"""Compare the distributed result with one calculator that sees all posts: coverage and error."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 
 from tidings.correlate.calculator import Calculator
 from tidings.correlate.posts import TaggedPosts
-from tidings.correlate.settings import Settings
+from tidings.correlate.settings import CorrelationSettings
 from tidings.correlate.tag_router import Notifications
-from tidings.correlate.tracker import Reports, set_numbers
+from tidings.correlate.tracker import Reports, number_tag_sets
 
-SEEN_MORE_THAN = 3  # the paper's audit looks at these tag sets only: rarer ones may be typing errors
+IGNORED_SUPPORT = 3  # the audit of the paper ignores tag sets up to this support: they may be typing errors
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """Of the tag sets seen often enough, how many have a coefficient, and how far these are off on average."""
+    """Of the tag sets above `IGNORED_SUPPORT`: how many have a coefficient, and its error."""
 
     expected: int
     found: int
@@ -30,27 +30,26 @@ class Audit:
         return self.found / self.expected if self.expected else 1.0
 
 
-def centralised(posts: TaggedPosts, settings: Settings, min_support: int) -> Reports:
-    """Every coefficient of every window, counted in one place."""
+def compute_exact(posts: TaggedPosts, settings: CorrelationSettings, min_support: int) -> Reports:
+    """Return every coefficient of every window, counted by one calculator."""
     calculator, panes = Calculator(settings.panes, min_support), posts.times // settings.slide_us
-    told = Notifications(0, 0, panes, panes, np.ones(len(posts), np.int64), posts.tags, posts.starts)
-    reports = [*calculator.take(told), *calculator.finish()]
-    return Reports.together([Reports.of(end, 0, counted) for end, counted in reports])
+    notifications = Notifications(0, 0, panes, panes, np.ones(len(posts), np.int64), posts.tags, posts.starts)
+    reports = [*calculator.process(notifications), *calculator.finish()]
+    return Reports.concat([Reports.of(end, 0, counted) for end, counted in reports])
 
 
-def audit(found: Reports, exact: Reports, seen_more_than: int = SEEN_MORE_THAN) -> Audit:
-    """Compare two results with one coefficient for each window and tag set."""
-    exact = exact.take(np.flatnonzero(exact.counted.support > seen_more_than))
-    both = Reports.together([exact, found])
-    numbers = set_numbers(both)
-    where = np.full(int(numbers.max(initial=0)) + 1, -1)
-    where[numbers[len(exact) :]] = np.arange(len(found))
-    matched = where[numbers[: len(exact)]]
-    is_there = matched >= 0
-    errors = np.abs(exact.jaccard[is_there] - found.jaccard[matched[is_there]])
+def audit(reports: Reports, exact: Reports, ignored_support: int = IGNORED_SUPPORT) -> Audit:
+    """Compare two results that have one coefficient per window and tag set."""
+    exact = exact.take(np.flatnonzero(exact.counted.support > ignored_support))
+    numbers = number_tag_sets(Reports.concat([exact, reports]))
+    row_of = np.full(int(numbers.max(initial=0)) + 1, -1)
+    row_of[numbers[len(exact) :]] = np.arange(len(reports))
+    rows = row_of[numbers[: len(exact)]]
+    is_found = rows >= 0
+    errors = np.abs(exact.jaccard[is_found] - reports.jaccard[rows[is_found]])
     return Audit(
         len(exact),
-        int(is_there.sum()),
+        int(is_found.sum()),
         int((errors == 0).sum()),
         float(errors.mean()) if len(errors) else 0.0,
         float(errors.max(initial=0)),

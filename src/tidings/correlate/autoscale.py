@@ -1,22 +1,21 @@
-"""How many partitions are in use: as many as the load needs, at most as many as were configured."""
+"""Choose how many partitions to use: as many as the load needs, up to the configured maximum."""
 
 from __future__ import annotations
 
 import math
 
-_SPARE = 0.75  # partitions are given back only when fewer would be filled to this share
+_SHRINK_FILL = 0.75  # the number shrinks only if fewer partitions would be filled at most to this fraction
 
 
-def partitions_for(posts_in_window: int, posts_a_partition: int | None, in_use: int, most: int) -> int:
-    """The number of partitions to use now that so many posts lie in the window.
+def choose_partition_count(posts_in_window: int, posts_per_partition: int | None, in_use: int, maximum: int) -> int:
+    """Return the number of partitions to use for this many posts in the window.
 
-    More at once when they are needed, fewer only when there is room to spare, so that a load around a
-    boundary does not make the number go up and down.
+    It grows immediately but shrinks only with spare capacity, so that it does not oscillate at a boundary.
     """
-    if posts_a_partition is None:
-        return most
-    needed = min(most, max(1, math.ceil(posts_in_window / posts_a_partition)))
+    if posts_per_partition is None:
+        return maximum
+    needed = min(maximum, max(1, math.ceil(posts_in_window / posts_per_partition)))
     if needed >= in_use:
         return needed
-    roomy = min(most, max(1, math.ceil(posts_in_window / (posts_a_partition * _SPARE))))
-    return min(in_use, roomy)
+    with_spare = min(maximum, max(1, math.ceil(posts_in_window / (posts_per_partition * _SHRINK_FILL))))
+    return min(in_use, with_spare)

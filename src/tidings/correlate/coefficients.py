@@ -1,4 +1,4 @@
-"""The coefficients of `tidings correlate` read back from wherever they were written."""
+"""Read the coefficients that `tidings correlate` wrote."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.dataset
 import pyarrow.json
 from numpy.typing import NDArray
 
-from tidings.correlate.partition.tagset_trie import Nodes
+from tidings.correlate.partition.tagset_trie import TagSetTrie
 from tidings.errors import InputError
 from tidings.schemas import COEFFICIENT_FIELDS
 
@@ -22,7 +22,7 @@ _STAMP = pa.timestamp("us", "UTC")
 
 @dataclass(frozen=True, slots=True)
 class Coefficients:
-    """Row by row: the window, the tags (numbers of `names`), which set of tags that is, and its counts."""
+    """One row per window and tag set: tags are indices of `names`, `sets` numbers equal tag sets equally."""
 
     names: list[str]
     starts_us: NDArray[np.int64]
@@ -45,19 +45,19 @@ class Coefficients:
 
 
 def read_coefficients(path: Path, columns: tuple[str, ...] = COEFFICIENT_FIELDS) -> Coefficients:
-    """All coefficients in a file or directory that `tidings correlate` wrote."""
+    """Return all coefficients in a file or directory of `tidings correlate`. Raises InputError."""
     if not path.exists():
-        raise InputError(f"{path}: there are no correlations here; make them with `tidings correlate … --out {path}`.")
+        raise InputError(f"{path}: not found. Create it with `tidings correlate … --out {path}`.")
     try:
-        table = _table(path)
+        table = _read_table(path)
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path}: this cannot be read ({str(error).splitlines()[0].rstrip('.')}).") from error
+        raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0].rstrip('.')}).") from error
     if missing := [name for name in columns if name not in table.column_names]:
-        raise InputError(f"{path}: these are no correlations; they have no column `{missing[0]}`.")
-    return coefficients_of(table.combine_chunks())
+        raise InputError(f"{path}: not an output of `tidings correlate`; column `{missing[0]}` is missing.")
+    return parse_coefficients(table.combine_chunks())
 
 
-def _table(path: Path) -> pa.Table:
+def _read_table(path: Path) -> pa.Table:
     suffix = path.suffix.lower()
     if suffix == ".csv":
         table = pa.csv.read_csv(path, convert_options=pa.csv.ConvertOptions(column_types={"tags": pa.string()}))
@@ -68,8 +68,8 @@ def _table(path: Path) -> pa.Table:
     return pa.dataset.dataset(path, format="parquet").to_table()
 
 
-def coefficients_of(table: pa.Table) -> Coefficients:
-    """Those of a table that has them as they are written."""
+def parse_coefficients(table: pa.Table) -> Coefficients:
+    """Return the coefficients of a table with the columns that `tidings correlate` writes."""
     lists = table["tags"].chunk(0) if table["tags"].num_chunks else pa.array([], pa.list_(pa.string()))
     encoded = lists.flatten().cast(pa.string()).dictionary_encode()
     names = encoded.dictionary.to_pylist()
@@ -80,4 +80,6 @@ def coefficients_of(table: pa.Table) -> Coefficients:
     ordered = tags[np.lexsort((tags, rows))]
     begin, end = (table[name].cast(_STAMP).cast(pa.int64()).to_numpy() for name in ("window_start", "window_end"))
     support, union = (table[name].cast(pa.int64()).to_numpy() for name in ("support", "union"))
-    return Coefficients(names, begin, end, ordered, starts, Nodes().number(ordered, starts), support, union)
+    return Coefficients(
+        names, begin, end, ordered, starts, TagSetTrie().find_or_add_rows(ordered, starts), support, union
+    )

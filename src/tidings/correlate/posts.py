@@ -1,4 +1,4 @@
-"""Posts as everything here sees them: when they were written, and which tags they have."""
+"""Posts as this package represents them: their times and tags."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class TaggedPosts:
         return len(self.times)
 
     @classmethod
-    def none(cls) -> TaggedPosts:
+    def empty(cls) -> TaggedPosts:
         return cls(np.zeros(0, np.int64), np.zeros(0, np.uint32), np.zeros(1, np.uint64))
 
     @property
     def tag_count(self) -> int:
-        """One more than the largest tag."""
+        """Return the largest tag plus 1."""
         return int(self.tags.max()) + 1 if len(self.tags) else 0
 
     def take(self, rows: NDArray[np.integer]) -> TaggedPosts:
@@ -38,19 +38,19 @@ class TaggedPosts:
         starts = self.starts[first : last + 1]
         return TaggedPosts(self.times[first:last], self.tags[int(starts[0]) : int(starts[-1])], starts - starts[0])
 
-    def in_order(self) -> TaggedPosts:
-        """By time; those of the same time stay as they came."""
+    def sort_by_time(self) -> TaggedPosts:
+        """Return the posts in order of time; posts of the same time keep their order."""
         if np.all(self.times[1:] >= self.times[:-1]):
             return self
         return self.take(np.argsort(self.times, kind="stable"))
 
-    def sets(self, first: int, last: int) -> TagSets:
-        """The distinct tag sets of some of the posts."""
-        some = self.slice(first, last)
-        return TagSets.distinct(some.tags, some.starts)
+    def distinct_tag_sets(self, first: int, last: int) -> TagSets:
+        """Return the distinct tag sets of a range of posts."""
+        posts = self.slice(first, last)
+        return TagSets.deduplicate(posts.tags, posts.starts)
 
     @classmethod
-    def together(cls, parts: list[TaggedPosts]) -> TaggedPosts:
+    def concat(cls, parts: list[TaggedPosts]) -> TaggedPosts:
         times = np.concatenate([np.zeros(0, np.int64), *(part.times for part in parts)])
         tags = np.concatenate([np.zeros(0, np.uint32), *(part.tags for part in parts)])
         lengths = np.concatenate([np.zeros(1, np.uint64), *(np.diff(part.starts) for part in parts)])

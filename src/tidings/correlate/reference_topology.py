@@ -1,4 +1,4 @@
-"""The whole topology in one process: what the lab and the tests run, and what the stages on Spark must equal."""
+"""The whole topology in one process, for the lab and the tests; the stages on Spark must give the same result."""
 
 from __future__ import annotations
 
@@ -8,38 +8,42 @@ from itertools import chain
 
 from tidings.correlate.calculator import Calculator
 from tidings.correlate.posts import TaggedPosts
-from tidings.correlate.settings import Settings
+from tidings.correlate.settings import CorrelationSettings
 from tidings.correlate.tag_router import Notifications
-from tidings.correlate.tag_routing_pipeline import Dissemination, MakePlan, in_this_process
-from tidings.correlate.tracker import Reports, tracked
+from tidings.correlate.tag_routing_pipeline import TagPlanner, TagRoutingPipeline, local_planner
+from tidings.correlate.tracker import Reports, choose_reports
 
 
 @dataclass(frozen=True, slots=True)
-class Correlated:
-    """The coefficients, and how they came about."""
+class CorrelationResult:
+    """The coefficients, and the pipeline with its statistics."""
 
     reports: Reports
-    dissemination: Dissemination
+    pipeline: TagRoutingPipeline
 
 
-def calculator_of(settings: Settings) -> Calculator:
+def build_calculator(settings: CorrelationSettings) -> Calculator:
     return Calculator(settings.panes, settings.min_support, settings.catch_up)
 
 
-def calculated(told: Iterable[Notifications], settings: Settings, until: int | None = None) -> Reports:
-    """What calculators report when they are told this, in order; of windows that end by slide `until`, if given."""
+def run_calculators(
+    notifications: Iterable[Notifications], settings: CorrelationSettings, until: int | None = None
+) -> Reports:
+    """Return the reports of all calculators for windows that end by slide `until` (default: all)."""
     calculators: dict[int, Calculator] = {}
     reports: list[Reports] = []
-    for one in told:
-        calculator = calculators.setdefault(one.calculator, calculator_of(settings))
-        reports += [Reports.of(end, one.calculator, counted) for end, counted in calculator.take(one)]
+    for group in notifications:
+        calculator = calculators.setdefault(group.calculator, build_calculator(settings))
+        reports += [Reports.of(end, group.calculator, counted) for end, counted in calculator.process(group)]
     for number, calculator in calculators.items():
         reports += [Reports.of(end, number, counted) for end, counted in calculator.finish(until)]
-    return Reports.together(reports)
+    return Reports.concat(reports)
 
 
-def correlate(posts: TaggedPosts, settings: Settings, make_plan: MakePlan | None = None) -> Correlated:
-    """Partition, disseminate, calculate and track posts that come in the order of time."""
-    dissemination = Dissemination(settings, make_plan or in_this_process(settings))
-    told = chain.from_iterable(dissemination.take(posts))
-    return Correlated(tracked(calculated(told, settings)), dissemination)
+def correlate(
+    posts: TaggedPosts, settings: CorrelationSettings, planner: TagPlanner | None = None
+) -> CorrelationResult:
+    """Partition, route, calculate and track posts that arrive in order of time."""
+    pipeline = TagRoutingPipeline(settings, planner or local_planner(settings))
+    notifications = chain.from_iterable(pipeline.route(posts))
+    return CorrelationResult(choose_reports(run_calculators(notifications, settings)), pipeline)

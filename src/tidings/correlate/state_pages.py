@@ -1,7 +1,6 @@
-"""State that grows and is forgotten group by group: pages that are added to a group, and go with it.
+"""State that grows and is deleted in groups (a slide or a plan): pages are added to a group and deleted with it.
 
-A group is a slide, or a plan. What a batch brings becomes new pages, so that it costs what it brings and not what is
-there already; a group with many pages is written anew as one.
+A batch adds new pages, so it costs what it adds, not what is stored already. A group with many pages is compacted.
 """
 
 from __future__ import annotations
@@ -10,80 +9,78 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
-_CROWDED = 16  # pages of a group
+_COMPACT_PAGES = 16  # of a group
 
 
-class Page(NamedTuple):
-    """Names of tags, a line each, and packed arrays in which tags are places among them."""
+class StatePage(NamedTuple):
+    """Names of tags, one per line, and packed arrays whose tags are line numbers."""
 
     names: bytes
     blob: bytes
 
 
-class Place(NamedTuple):
+class PageKey(NamedTuple):
     """A group, and the number of a page in it."""
 
     group: int
     number: int
 
 
-class Shelf(Protocol):
-    """Where pages are kept."""
+class PageBackend(Protocol):
+    """Where pages are stored."""
 
-    def read(self) -> Iterable[tuple[Place, Page]]: ...
+    def read(self) -> Iterable[tuple[PageKey, StatePage]]: ...
 
-    def put(self, place: Place, page: Page) -> None: ...
+    def put(self, key: PageKey, page: StatePage) -> None: ...
 
-    def remove(self, place: Place) -> None: ...
-
-
-class Book:
-    """The pages of a shelf; every change goes to the shelf at once."""
-
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
-        self._pages = dict(sorted(shelf.read()))
-
-    def __iter__(self) -> Iterator[tuple[int, Page]]:
-        """By group, in the order in which pages were added to it."""
-        return ((place.group, page) for place, page in self._pages.items())
-
-    def of(self, group: int) -> list[Page]:
-        return [page for one, page in self if one == group]
-
-    def add(self, group: int, page: Page) -> None:
-        numbers = [place.number for place in self._pages if place.group == group]
-        self._put(Place(group, max(numbers, default=-1) + 1), page)
-
-    def forget(self, is_gone: Callable[[int], bool]) -> None:
-        """Remove the groups that are gone."""
-        for place in [place for place in self._pages if is_gone(place.group)]:
-            del self._pages[place]
-            self._shelf.remove(place)
-
-    def crowded(self) -> list[int]:
-        """The groups that should be written anew."""
-        pages = Counter(place.group for place in self._pages)
-        return [group for group, count in pages.items() if count >= _CROWDED]
-
-    def rewrite(self, group: int, page: Page) -> None:
-        """One page instead of all the group has."""
-        self.forget(lambda one: one == group)
-        self._put(Place(group, 0), page)
-
-    def _put(self, place: Place, page: Page) -> None:
-        self._pages[place] = page
-        self._shelf.put(place, page)
+    def remove(self, key: PageKey) -> None: ...
 
 
-class Memory(dict[Place, Page]):
-    """A shelf in this process."""
+class StateStore:
+    """The pages of a backend. Every change is written to the backend immediately."""
 
-    def read(self) -> Iterable[tuple[Place, Page]]:
+    def __init__(self, backend: PageBackend) -> None:
+        self._backend = backend
+        self._pages = dict(sorted(backend.read()))
+
+    def __iter__(self) -> Iterator[tuple[int, StatePage]]:
+        """Iterate over (group, page), by group and in the order in which its pages were added."""
+        return ((key.group, page) for key, page in self._pages.items())
+
+    def pages_of(self, group: int) -> list[StatePage]:
+        return [page for page_group, page in self if page_group == group]
+
+    def add(self, group: int, page: StatePage) -> None:
+        numbers = [key.number for key in self._pages if key.group == group]
+        self._put(PageKey(group, max(numbers, default=-1) + 1), page)
+
+    def delete_groups(self, is_deleted: Callable[[int], bool]) -> None:
+        for key in [key for key in self._pages if is_deleted(key.group)]:
+            del self._pages[key]
+            self._backend.remove(key)
+
+    def groups_to_compact(self) -> list[int]:
+        pages = Counter(key.group for key in self._pages)
+        return [group for group, count in pages.items() if count >= _COMPACT_PAGES]
+
+    def compact(self, group: int, page: StatePage) -> None:
+        """Replace all pages of a group by one."""
+        self.delete_groups(group.__eq__)
+        self._put(PageKey(group, 0), page)
+
+    def _put(self, key: PageKey, page: StatePage) -> None:
+        self._pages[key] = page
+        self._backend.put(key, page)
+
+
+class MemoryBackend(dict[PageKey, StatePage]):
+    """Stores pages in this process."""
+
+    def read(self) -> Iterable[tuple[PageKey, StatePage]]:
         return list(self.items())
 
-    def put(self, place: Place, page: Page) -> None:
-        self[place] = page
+    def put(self, key: PageKey, page: StatePage) -> None:
+        self[key] = page
 
-    def remove(self, place: Place) -> None:
-        del self[place]
+    def remove(self, key: PageKey) -> None:
+        del self[key]

@@ -1,10 +1,10 @@
-"""The disseminator: an inverted index from tags to calculators, and notifications with the tags each of them owns.
+"""The tag router (the Disseminator of the paper): notifies calculators of posts, with the tags that each one owns.
 
-It counts the sets of tags that no calculator owns whole; one seen often enough is given to the calculator that suits it
-best (a single addition). Every so many notified posts it stops, so that somebody can judge the quality of the plan.
+It counts the sightings of tag sets that no calculator owns completely. A set that is seen often enough is assigned to
+the best calculator (a single addition). It stops every `check_every` notified posts for a quality check of the plan.
 
-A calculator that is given a tag has not heard of the posts that had it before. In the paper its counts stay wrong until
-the window has passed; here, with `catch_up`, it is told of them, so that its counts are right at once.
+A calculator that is given a tag was not notified of earlier posts with it. In the paper its counts stay wrong until
+the window has passed. Here, with `catch_up`, it is notified of these posts, so that its counts are right immediately.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tidings.correlate import tag_routing_kernels as d
+from tidings.correlate import tag_routing_kernels as kernels
 from tidings.correlate.partition.plan import MAX_PARTITIONS, TagPlan
 from tidings.correlate.partition.subset_counts import MAX_TAGS
-from tidings.correlate.partition.tagset_trie import Nodes, grown
+from tidings.correlate.partition.tagset_trie import TagSetTrie, grow_array
 from tidings.correlate.partition.tagsets import TagSets
 from tidings.correlate.posts import TaggedPosts
-from tidings.correlate.settings import Settings
-from tidings.correlate.unseen_tagsets import sight_again
+from tidings.correlate.settings import CorrelationSettings
+from tidings.correlate.unseen_tagsets import recount_sightings
 
-_ROOM = 1 << 17  # notifications written before they are handed over
-_MOST_SETS = 1 << 22  # beyond it sightings are forgotten, so that endless new tag sets cost no endless memory
+_BUFFERED_NOTIFICATIONS = 1 << 17  # before they must be drained
+_MAX_SIGHTED_SETS = 1 << 22  # then all sightings are dropped, to limit the memory
 
 
 @dataclass(frozen=True, slots=True)
 class Notifications:
-    """What one calculator is told under one plan, in order: some tags of a post, counted `weights` times.
+    """Notifications of one calculator under one plan, in order: some tags of a post, counted `weights` times.
 
-    `panes` says which slide the post belongs to, `now` in which slide this was told.
+    `panes` is the slide of the post, `now` the slide in which the notification was sent.
     """
 
     calculator: int
@@ -50,8 +50,8 @@ class Notifications:
 
 
 @dataclass(frozen=True, slots=True)
-class Quality:
-    """Communication and loads of the posts since the last look."""
+class RoutingQuality:
+    """Communication and loads since the last quality check."""
 
     communication: float
     loads: NDArray[np.int64]
@@ -61,169 +61,171 @@ class Quality:
         return float(self.loads.max() / self.loads.sum())
 
 
-class Disseminator:
-    """`open` some posts in order, `take` them; `take` stops for a look at the quality and to have told handed over."""
+class TagRouter:
+    """Call `open_posts`, then `route` until all posts are taken; it stops for quality checks and when to `drain`."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._sets = Nodes()
+    def __init__(self, settings: CorrelationSettings) -> None:
+        self._sets = TagSetTrie()
         self._seen: NDArray[np.uint32] = np.zeros(0, np.uint32)
         self._owners: NDArray[np.uint64] = np.zeros(0, np.uint64)
         self._frequency: NDArray[np.int64] = np.zeros(0, np.int64)
         self._loads = np.zeros((2, 1), np.int64)
         self._subset = np.zeros(1 << MAX_TAGS, np.uint64)
-        self._counters = np.zeros(d.COUNTERS, np.int64)
-        self._counters[[d.SIGHTINGS, d.EVERY, d.CATCH_UP, d.PANES]] = (
-            settings.sightings, settings.checked_every, settings.catch_up, settings.panes,
+        self._counters = np.zeros(kernels.COUNTERS, np.int64)
+        self._counters[[kernels.SIGHTINGS, kernels.CHECK_EVERY, kernels.CATCH_UP, kernels.PANES]] = (
+            settings.min_sightings, settings.check_every, settings.catch_up, settings.panes,
         )  # fmt: skip
-        self._make_room(_ROOM)
+        self._allocate_buffers(_BUFFERED_NOTIFICATIONS)
         self._sent_before = np.zeros(MAX_PARTITIONS, np.int64)
-        self._sight_again = False
+        self._must_recount = False
         self.plan = -1
-        self.told = 0  # notifications of all kinds
+        self.notifications = 0  # of all kinds
 
     @property
     def owners(self) -> NDArray[np.uint64]:
-        """The calculators of each tag, as bits."""
+        """Return the calculators of each tag, as bits."""
         return self._owners
 
     @property
     def sent(self) -> NDArray[np.int64]:
-        """Notifications of new posts to each calculator."""
+        """Return the number of notifications of new posts to each calculator."""
         now = self._sent_before.copy()
         now[: self._loads.shape[1]] += self._loads[0]
         return now
 
     @property
     def notified(self) -> int:
-        """Posts that caused any notification."""
-        return int(self._counters[d.NOTIFIED])
+        """Return the number of posts that caused a notification."""
+        return int(self._counters[kernels.NOTIFIED])
 
     @property
     def additions(self) -> int:
-        return int(self._counters[d.ADDED])
+        return int(self._counters[kernels.ADDITIONS])
 
     @property
-    def unheard(self) -> int:
-        """Posts of which no calculator owned a tag."""
-        return int(self._counters[d.UNHEARD])
+    def unrouted_posts(self) -> int:
+        """Return the number of posts of which no calculator owned a tag."""
+        return int(self._counters[kernels.UNROUTED])
 
     @property
-    def unseen(self) -> int:
-        """Posts whose tags no calculator owned whole when they came."""
-        return int(self._counters[d.UNSEEN])
+    def uncovered_posts(self) -> int:
+        """Return the number of posts whose tags no single calculator owned when they arrived."""
+        return int(self._counters[kernels.UNCOVERED])
 
-    def kept(self) -> dict[str, Any]:
-        """What another one needs to go on, as plain values, besides the owners and the posts of the window."""
+    def dump_state(self) -> dict[str, Any]:
+        """Return the state as plain values, without owners and recent posts. Its keys are a stored format."""
         return {
             "plan": self.plan,
-            "told": self.told,
+            "told": self.notifications,
             "counters": self._counters.tolist(),
             "loads": self._loads.tolist(),
             "sent_before": self._sent_before.tolist(),
         }
 
-    def restore(self, kept: Mapping[str, Any], owners: NDArray[np.uint64], recent: TaggedPosts) -> None:
-        """Go on from what another one kept. Sightings, and how frequent tags are, follow from the posts of the window:
-        older ones count no more."""
-        self.plan, self.told, self._owners = kept["plan"], kept["told"], owners
-        self._counters[:] = kept["counters"]
-        self._loads = np.array(kept["loads"], np.int64)
-        self._sent_before = np.array(kept["sent_before"], np.int64)
+    def restore(self, state: Mapping[str, Any], owners: NDArray[np.uint64], recent: TaggedPosts) -> None:
+        """Continue from a dumped state. Sightings and tag frequencies are counted in the posts of the window."""
+        self.plan, self.notifications, self._owners = state["plan"], state["told"], owners
+        self._counters[:] = state["counters"]
+        self._loads = np.array(state["loads"], np.int64)
+        self._sent_before = np.array(state["sent_before"], np.int64)
         self._frequency = np.bincount(recent.tags, minlength=len(owners)).astype(np.int64)
-        self._sight_again = True
+        self._must_recount = True
 
     def adopt(self, plan: TagPlan, sample: TagSets, even_loads: bool) -> None:
-        """Work by this plan from now on; `sample` tells how frequent its tags are. Hand over before."""
+        """Use this plan from now on; `sample` gives the frequency of its tags. Call `drain` before."""
         self._sent_before = self.sent
         size = max(len(self._owners), plan.tag_count)
-        self._owners = plan.spread(size)
+        self._owners = plan.owners_by_tag(size)
         lengths = np.diff(sample.starts).astype(np.int64)
         self._frequency = np.bincount(sample.tags, np.repeat(sample.weights, lengths), minlength=size).astype(np.int64)
         self._loads = np.zeros((2, plan.partitions), np.int64)
-        self._sets, self._seen = Nodes(), np.zeros(0, np.uint32)  # anew: a small table stays in the caches
-        self._counters[[d.SINCE, d.SENT]] = 0
-        self._counters[d.EVEN_LOADS] = even_loads
+        self._sets, self._seen = TagSetTrie(), np.zeros(0, np.uint32)  # a new, small table stays in the CPU caches
+        self._counters[[kernels.POSTS_SINCE_CHECK, kernels.SENT_SINCE_CHECK]] = 0
+        self._counters[kernels.EVEN_LOADS] = even_loads
         self.plan += 1
 
-    def open(self, posts: TaggedPosts, panes: NDArray[np.int64], taken: int) -> None:
-        """Go on with these posts, of which the first have been taken before."""
+    def open_posts(self, posts: TaggedPosts, panes: NDArray[np.int64], taken: int) -> None:
+        """Continue with these posts, of which the first `taken` ones were routed before."""
         if (missing := posts.tag_count - len(self._owners)) > 0:
             size = len(self._owners) + max(missing, len(self._owners))
-            self._owners, self._frequency = grown(self._owners, size), grown(self._frequency, size)
-        if len(self._sets) > _MOST_SETS:
-            self._sets, self._seen = Nodes(), np.zeros(0, np.uint32)
+            self._owners, self._frequency = grow_array(self._owners, size), grow_array(self._frequency, size)
+        if len(self._sets) > _MAX_SIGHTED_SETS:
+            self._sets, self._seen = TagSetTrie(), np.zeros(0, np.uint32)
         self._posts, self._panes, self._taken = posts, panes, taken
         self._rows = np.repeat(np.arange(len(posts), dtype=np.uint32), np.diff(posts.starts).astype(np.int64))
         self._latest, self._before = np.zeros(len(self._owners), np.uint32), np.zeros(len(posts.tags), np.uint32)
-        d.remember(posts.tags, np.uint64(0), posts.starts[taken], self._latest, self._before)
-        if self._sight_again:
+        kernels.link_occurrences(posts.tags, np.uint64(0), posts.starts[taken], self._latest, self._before)
+        if self._must_recount:
             self._count_sightings(taken)
 
     def _count_sightings(self, until: int) -> None:
-        self._sight_again, post = False, 0
+        self._must_recount, post = False, 0
         while post < until:
-            self._make_room_for_sets()
+            self._reserve_sets()
             sets = self._sets
-            post = sight_again(
+            post = recount_sightings(
                 self._posts.tags, self._posts.starts, np.uint64(post), np.uint64(until), self._owners, sets.table,
                 sets.parents, sets.tags, sets.state, self._subset, self._seen,
             )  # fmt: skip
 
-    def _make_room_for_sets(self) -> None:
+    def _reserve_sets(self) -> None:
         self._sets.grow(max(1 << MAX_TAGS, len(self._sets) // 2))
-        if self._sets.room > len(self._seen):
-            self._seen = grown(self._seen, self._sets.room)
+        if self._sets.capacity > len(self._seen):
+            self._seen = grow_array(self._seen, self._sets.capacity)
 
-    def take(self) -> tuple[int, Quality | None]:
-        """Notify of the next posts; how many are taken now, and the quality if it is time to look at it.
+    def route(self) -> tuple[int, RoutingQuality | None]:
+        """Route the next posts. Return how many are taken now, and the quality if a check is due.
 
-        Stops too when there is no room for more notifications: have them handed over and go on.
+        Also stops if the buffer is full: call `drain` and continue.
         """
-        self._make_room_for_sets()
+        self._reserve_sets()
         posts, sets, counters, before = self._posts, self._sets, self._counters, self._taken
-        self._taken = d.disseminate(
+        self._taken = kernels.route_posts(
             posts.tags, posts.starts, self._panes, self._rows, np.uint64(before), self._owners, self._frequency,
             self._latest, self._before, self._loads, sets.table, sets.parents, sets.tags, sets.state, self._subset,
-            self._seen, counters, self._heads, self._told,
+            self._seen, counters, self._heads, self._tag_buffer,
         )  # fmt: skip
-        if self._taken == before and not counters[d.HEADS] and len(sets) + (1 << MAX_TAGS) <= sets.room:
-            self._make_room(2 * len(self._heads))
-        return self._taken, self._quality() if counters[d.SINCE] == counters[d.EVERY] else None
+        if self._taken == before and not counters[kernels.HEADS] and len(sets) + (1 << MAX_TAGS) <= sets.capacity:
+            self._allocate_buffers(2 * len(self._heads))
+        is_due = counters[kernels.POSTS_SINCE_CHECK] == counters[kernels.CHECK_EVERY]
+        return self._taken, self._pop_quality() if is_due else None
 
-    def tell_again(self, first: int) -> bool:
-        """Tell the owners of taken posts from `first` on; whether that is done, or must go on after handing over."""
-        at = getattr(self, "_again", first)
-        self._again = d.tell_again(
+    def replay(self, first: int) -> bool:
+        """Notify the owners of taken posts from `first` on. Return False if it must continue after `drain`."""
+        at = getattr(self, "_replayed", first)
+        self._replayed = kernels.replay_posts(
             self._posts.tags, self._posts.starts, np.uint64(at), np.uint64(self._taken), np.uint64(self._taken - 1),
-            self._owners, self._counters, self._heads, self._told,
+            self._owners, self._counters, self._heads, self._tag_buffer,
         )  # fmt: skip
-        done = self._again == self._taken
+        done = self._replayed == self._taken
         if done:
-            del self._again
+            del self._replayed
         return bool(done)
 
-    def _make_room(self, notifications: int) -> None:
-        self._heads = np.zeros((notifications, d.HEAD), np.uint32)
-        self._told = np.zeros(notifications * MAX_TAGS + 1, np.uint32)
+    def _allocate_buffers(self, notifications: int) -> None:
+        self._heads = np.zeros((notifications, kernels.HEAD_COLUMNS), np.uint32)
+        self._tag_buffer = np.zeros(notifications * MAX_TAGS + 1, np.uint32)
 
-    def _quality(self) -> Quality:
+    def _pop_quality(self) -> RoutingQuality:
+        """Return the quality since the last check, and reset its counters."""
         counters, recent = self._counters, self._loads[1]
-        found = Quality(counters[d.SENT] / counters[d.SINCE], recent.copy())
+        communication = counters[kernels.SENT_SINCE_CHECK] / counters[kernels.POSTS_SINCE_CHECK]
+        quality = RoutingQuality(communication, recent.copy())
         recent[:] = 0
-        counters[[d.SINCE, d.SENT]] = 0
-        return found
+        counters[[kernels.POSTS_SINCE_CHECK, kernels.SENT_SINCE_CHECK]] = 0
+        return quality
 
-    def hand_over(self) -> list[Notifications]:
-        """All notifications since the last time, by calculator."""
-        heads = self._heads[: int(self._counters[d.HEADS])]
-        self._counters[[d.HEADS, d.TOLD]] = 0
-        self.told += len(heads)
+    def drain(self) -> list[Notifications]:
+        """Return all buffered notifications by calculator, and empty the buffer."""
+        heads = self._heads[: int(self._counters[kernels.HEADS])]
+        self._counters[[kernels.HEADS, kernels.TAGS]] = 0
+        self.notifications += len(heads)
         rows = np.bincount(heads[:, 1], minlength=MAX_PARTITIONS)
         lengths = np.bincount(heads[:, 1], heads[:, 2], minlength=MAX_PARTITIONS).astype(np.int64)
         places = np.vstack([np.cumsum(rows) - rows, np.cumsum(lengths) - lengths])
         labels, starts = np.empty((3, len(heads)), np.int64), np.zeros(len(heads) + 1, np.uint64)
         tags = np.empty(int(lengths.sum()), np.uint32)
-        d.by_calculator(heads, self._told, self._panes, places, labels, starts, tags)
+        kernels.group_by_calculator(heads, self._tag_buffer, self._panes, places, labels, starts, tags)
         now, panes, weights = labels
         bounds = np.concatenate([[0], np.cumsum(rows)]).tolist()
         return [

@@ -1,4 +1,4 @@
-"""The tags of a run, wherever they come from: batches and pages have numbers of their own, and the names with them."""
+"""The tags of a run. Batches and pages have local tag numbers and the names that belong to them."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from numba import int64, uint32, uint64
 from numpy.typing import NDArray
 
 from tidings.correlate.posts import TaggedPosts
-from tidings.correlate.tag_dictionary import Names, by_first_occurrence
-from tidings.correlate.tag_parser import Parsed
+from tidings.correlate.tag_dictionary import TagDictionary, number_by_first_occurrence
+from tidings.correlate.tag_parser import ParsedTags
 from tidings.jit import kernel, read, write
 
 _ONE = np.uint64(1)
 
 
-class Vocabulary(Names):
-    """All tags met so far, numbered from 0 on in the order they were met."""
+class TagVocabulary(TagDictionary):
+    """All tags seen so far, numbered from 0 in order of first occurrence."""
 
-    def rows(self, lines: bytes, tags: NDArray[np.uint32], starts: NDArray[np.uint64]) -> NDArray[np.uint32]:
-        """Rows of tags, places in `lines`, with the numbers these have here, ascending in each row."""
-        found = self.of_lines(lines)[tags]
-        _sort_rows(starts, found)
-        return found
+    def renumber_rows(self, lines: bytes, tags: NDArray[np.uint32], starts: NDArray[np.uint64]) -> NDArray[np.uint32]:
+        """Convert rows of tags from line numbers in `lines` to our numbers, ascending in each row."""
+        ids = self.parse_lines(lines)[tags]
+        _sort_rows(starts, ids)
+        return ids
 
-    def numbered(self, parsed: Parsed) -> TaggedPosts:
-        """The posts with the numbers that their tags have here, ascending in each post."""
+    def renumber_posts(self, parsed: ParsedTags) -> TaggedPosts:
+        """Convert the tags of posts to our numbers, ascending in each post."""
         posts = parsed.posts
-        return TaggedPosts(posts.times, self.rows(parsed.names, posts.tags, posts.starts), posts.starts)
+        return TaggedPosts(posts.times, self.renumber_rows(parsed.names, posts.tags, posts.starts), posts.starts)
 
-    def spelt(self, tags: NDArray[np.uint32]) -> tuple[bytes, NDArray[np.uint32]]:
-        """The names of the tags that occur, a line each, and the tags as places in them."""
-        used, local = by_first_occurrence(tags)
-        return self.lines(used), local
+    def to_local(self, tags: NDArray[np.uint32]) -> tuple[bytes, NDArray[np.uint32]]:
+        """Return the names of the tags that occur, one per line, and the tags as line numbers."""
+        used, local = number_by_first_occurrence(tags)
+        return self.format_lines(used), local
 
 
 @kernel(int64, read(uint64), write(uint32))

@@ -1,36 +1,37 @@
-"""Stretches of time that can be counted by themselves, so that calculators work while posts are still disseminated.
+"""Time slices that can be counted independently, so that calculators work while later posts are still routed.
 
-With catching up, calculators start anew at every plan: they are told of the posts in open windows once more. So what
-lies between two plans needs nothing of what came before. Without, they go on with what they know: there is one stretch.
+With catching up, calculators start from scratch at every plan, because the posts in open windows are replayed. So the
+notifications of one plan do not depend on earlier ones. Without catching up there is only one slice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from tidings.correlate.tag_router import Notifications
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """What calculators are told, in order; windows that end after slide `until` (None: never) are left to the next."""
+class TimeSlice:
+    """Notifications in order. Windows that end after slide `until` (None: no limit) belong to the next slice."""
 
-    told: list[Notifications]
+    notifications: list[Notifications]
     until: int | None
 
     def __len__(self) -> int:
-        """How many notifications there are."""
-        return sum(map(len, self.told))
+        """Return the number of notifications."""
+        return sum(map(len, self.notifications))
 
 
-def stretches(told: Iterable[list[Notifications]], catch_up: bool, enough: int) -> Iterator[Stretch]:
-    """Cut what is told where a new plan begins and there are at least so many notifications; at least one stretch."""
-    waiting, count = list[Notifications](), 0
-    for one in (one for together in told for one in together):
-        if catch_up and count >= enough and one.plan != waiting[-1].plan:
-            yield Stretch(waiting, int(one.now[0]))
-            waiting, count = [], 0
-        waiting.append(one)
-        count += len(one)
-    yield Stretch(waiting, None)
+def split_at_plans(routed: Iterable[list[Notifications]], catch_up: bool, min_rows: int) -> Iterator[TimeSlice]:
+    """Split notifications where a new plan begins, into slices of at least `min_rows`; yields at least one slice."""
+    pending, rows = list[Notifications](), 0
+    for notifications in chain.from_iterable(routed):
+        if catch_up and rows >= min_rows and notifications.plan != pending[-1].plan:
+            yield TimeSlice(pending, int(notifications.now[0]))
+            pending, rows = [], 0
+        pending.append(notifications)
+        rows += len(notifications)
+    yield TimeSlice(pending, None)

@@ -1,4 +1,4 @@
-"""The tracker: of all reports about a set of tags in a window, the one that rests on the most posts."""
+"""The Tracker: of all reports of a tag set in a window, it chooses the one with the most support."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tidings.correlate.partition.subset_counts import Counted
-from tidings.correlate.partition.tagset_trie import Nodes
+from tidings.correlate.partition.subset_counts import CountedSets
+from tidings.correlate.partition.tagset_trie import TagSetTrie
 from tidings.ragged import take_rows
 
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """Sets of tags with their counts, each with the slide before which its window ends, and who reported it."""
+    """Counted tag sets, each with the slide before which its window ends and the calculator that reported it."""
 
     ends: NDArray[np.int64]
     calculators: NDArray[np.uint8]
-    counted: Counted
+    counted: CountedSets
 
     def __len__(self) -> int:
         return len(self.ends)
 
     @classmethod
-    def of(cls, end: int, calculator: int, counted: Counted) -> Reports:
+    def of(cls, end: int, calculator: int, counted: CountedSets) -> Reports:
         size = len(counted)
         return cls(np.full(size, end, np.int64), np.full(size, calculator, np.uint8), counted)
 
     @classmethod
-    def together(cls, parts: list[Reports]) -> Reports:
-        """All reports, one after another."""
+    def concat(cls, parts: list[Reports]) -> Reports:
+        """Return all reports, one after another."""
         none = np.zeros(0, np.int64)
         lengths = [np.diff(part.counted.starts) for part in parts]
-        counted = Counted(
+        counted = CountedSets(
             np.concatenate([np.zeros(0, np.uint32), *(part.counted.tags for part in parts)]),
             np.cumsum(np.concatenate([np.zeros(1, np.uint64), *lengths]), dtype=np.uint64),
             np.concatenate([none, *(part.counted.support for part in parts)]),
@@ -45,7 +45,7 @@ class Reports:
     def take(self, rows: NDArray[np.integer]) -> Reports:
         counted = self.counted
         tags, starts = take_rows(counted.tags, counted.starts[rows], np.diff(counted.starts)[rows])
-        kept = Counted(tags, starts, counted.support[rows], counted.union[rows])
+        kept = CountedSets(tags, starts, counted.support[rows], counted.union[rows])
         return Reports(self.ends[rows], self.calculators[rows], kept)
 
     @property
@@ -53,12 +53,12 @@ class Reports:
         return np.divide(self.counted.support, self.counted.union)
 
 
-def tracked(reports: Reports) -> Reports:
-    """One report for each window and set of tags: most support, then the larger union, then the lower calculator.
+def choose_reports(reports: Reports) -> Reports:
+    """Choose one report per window and tag set: most support, then larger union, then lower calculator.
 
-    A report that came twice changes nothing. The order is by window, then as first reported.
+    A report that arrives twice changes nothing. The result is ordered by window, then as first reported.
     """
-    sets = set_numbers(reports)
+    sets = number_tag_sets(reports)
     order = np.lexsort((reports.calculators, -reports.counted.union, -reports.counted.support, sets))
     first = np.ones(len(order), bool)
     np.not_equal(sets[order[1:]], sets[order[:-1]], out=first[1:])
@@ -66,18 +66,18 @@ def tracked(reports: Reports) -> Reports:
     return reports.take(chosen[np.argsort(reports.ends[chosen], kind="stable")])
 
 
-def set_numbers(reports: Reports) -> NDArray[np.uint32]:
-    """The same number for the same tags in the same window: the window counts as a first tag."""
+def number_tag_sets(reports: Reports) -> NDArray[np.uint32]:
+    """Return equal numbers for equal tag sets in the same window: the window counts as a first tag."""
     _, windows = np.unique(reports.ends, return_inverse=True)
     counted, size = reports.counted, len(reports)
     places = counted.starts[:-1].astype(np.int64)
     rows = np.insert(counted.tags, places, windows.astype(np.uint32))
     starts = np.add(counted.starts, np.arange(size + 1, dtype=np.uint64), dtype=np.uint64)
-    return Nodes().number(rows, starts)
+    return TagSetTrie().find_or_add_rows(rows, starts)
 
 
 class Tracker:
-    """Collects reports until their windows are closed. What comes later than that is counted and left out."""
+    """Collects reports until their windows are closed. Later reports are counted and ignored."""
 
     def __init__(self) -> None:
         self._open: list[Reports] = []
@@ -90,9 +90,9 @@ class Tracker:
         self._open.append(reports.take(np.flatnonzero(on_time)))
 
     def close(self, until: int) -> Reports:
-        """The coefficients of all windows that end with slide `until` or before."""
-        waiting = Reports.together(self._open)
+        """Return the coefficients of all windows that end with slide `until` or before."""
+        waiting = Reports.concat(self._open)
         is_done = waiting.ends <= until
         self._open = [waiting.take(np.flatnonzero(~is_done))]
         self._closed = max(self._closed, until)
-        return tracked(waiting.take(np.flatnonzero(is_done)))
+        return choose_reports(waiting.take(np.flatnonzero(is_done)))

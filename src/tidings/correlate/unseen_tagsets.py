@@ -1,4 +1,4 @@
-"""Sightings: how often a set of tags came that no calculator owns whole."""
+"""Count sightings: posts that contain a tag set that no calculator owns completely."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import numpy as np
 from numba import int64, uint32, uint64
 
 from tidings.correlate.partition.subset_counts import MAX_TAGS
-from tidings.correlate.partition.tagset_trie import child
-from tidings.jit import inlined, kernel, read, write
+from tidings.correlate.partition.tagset_trie import find_or_add
+from tidings.jit import inline, kernel, read, write
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 
 
-@inlined
-def sighted(tags, first, last, owners, table, parents, set_tags, state, subset, seen, wanted):  # type: ignore[no-untyped-def]
-    """Count every set of these tags that nobody owns whole; the largest that was seen often enough, as bits, or 0.
+@inline
+def count_sightings(tags, first, last, owners, table, parents, set_tags, state, subset, seen, min_sightings):  # type: ignore[no-untyped-def]
+    """Count every subset of these tags without a common owner. Return one seen often enough, as bits, or 0.
 
-    Of several the last in the order of their bits is taken: no set comes before those it contains.
+    The last one in the order of the bits is returned: every set comes after its subsets.
     """
     subset[_ZERO] = _ZERO
     found = _ZERO
@@ -25,7 +25,7 @@ def sighted(tags, first, last, owners, table, parents, set_tags, state, subset, 
         tag = tags[first + number]
         base = _ONE << number
         for smaller in range(base):
-            node = child(table, parents, set_tags, state, subset[smaller], tag)
+            node = find_or_add(table, parents, set_tags, state, subset[smaller], tag)
             mask = base + smaller
             subset[mask] = node
             whole = ~_ZERO
@@ -34,7 +34,7 @@ def sighted(tags, first, last, owners, table, parents, set_tags, state, subset, 
                     whole &= owners[uint64(tags[first + place])]
             if whole == _ZERO:
                 seen[node] += uint32(1)
-                if int64(seen[node]) >= wanted:
+                if int64(seen[node]) >= min_sightings:
                     found = uint64(mask)
     return found
 
@@ -53,8 +53,8 @@ def sighted(tags, first, last, owners, table, parents, set_tags, state, subset, 
     write(uint64),
     write(uint32),
 )
-def sight_again(tags, starts, post, until, owners, table, parents, set_tags, state, subset, seen):  # type: ignore[no-untyped-def]
-    """Count the sightings of posts that came before; the post to go on with when the table must grow."""
+def recount_sightings(tags, starts, post, until, owners, table, parents, set_tags, state, subset, seen):  # type: ignore[no-untyped-def]
+    """Count the sightings of earlier posts until the table must grow. Return the next post."""
     set_room = uint64(parents.size) - uint64(1 << MAX_TAGS)
     while post < until and state[_ZERO] <= set_room:
         first, last = starts[post], starts[post + _ONE]
@@ -62,6 +62,6 @@ def sight_again(tags, starts, post, until, owners, table, parents, set_tags, sta
         for at in range(first, last):
             whole &= owners[uint64(tags[at])]
         if whole == _ZERO:
-            sighted(tags, first, last, owners, table, parents, set_tags, state, subset, seen, int64(1))
+            count_sightings(tags, first, last, owners, table, parents, set_tags, state, subset, seen, int64(1))
         post += _ONE
     return int64(post)

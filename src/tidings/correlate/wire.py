@@ -1,4 +1,4 @@
-"""What travels between the stages: packed arrays instead of rows."""
+"""Pack what is sent between the stages: arrays instead of rows."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidings.correlate.partition.subset_counts import Counted
+from tidings.correlate.partition.subset_counts import CountedSets
 from tidings.correlate.partition.tagsets import TagSets
 from tidings.correlate.posts import TaggedPosts
-from tidings.correlate.tag_parser import Parsed
+from tidings.correlate.tag_parser import ParsedTags
 from tidings.correlate.tag_router import Notifications
 from tidings.correlate.tracker import Reports
 
@@ -24,23 +24,19 @@ _REPORTS = pa.schema(
 )
 
 
-def pack_posts(parsed: Parsed) -> tuple[bytes, pa.Buffer]:
-    """The names, a line each, and the posts."""
+def pack_posts(parsed: ParsedTags) -> tuple[bytes, pa.Buffer]:
+    """Return the names, one per line, and the packed posts."""
     posts = parsed.posts
     return parsed.names, _pack(_POSTS, posts.times, _rows(posts.tags, posts.starts))
 
 
-def unpack_posts(names: bytes, blob: pa.Buffer) -> Parsed:
+def unpack_posts(names: bytes, blob: pa.Buffer) -> ParsedTags:
     times, rows = _unpack(_POSTS, blob)
-    return Parsed(TaggedPosts(np.asarray(times), *_flat(rows)), names)
-
-
-def buffer(blob: bytes) -> pa.Buffer:
-    return pa.py_buffer(blob)
+    return ParsedTags(TaggedPosts(np.asarray(times), *_flat(rows)), names)
 
 
 def pack_owners(owners: NDArray[np.uint64]) -> bytes:
-    """The calculators of each tag, as bits."""
+    """Pack the calculators of each tag, as bits."""
     packed: bytes = _pack(_OWNERS, owners).to_pybytes()
     return packed
 
@@ -59,19 +55,20 @@ def unpack_sets(blob: pa.Buffer) -> TagSets:
     return TagSets(*_flat(rows), np.asarray(weights))
 
 
-def pack_told(told: Notifications) -> bytes:
-    """Small and quick, as there are many of them: what is alike in a row is said once, the arrays one after another."""
-    labels = (told.now, told.panes, told.weights)
-    is_first = np.ones(len(told), bool)
+def pack_notifications(notifications: Notifications) -> bytes:
+    """Pack notifications as concatenated arrays, with runs of equal labels stored once: there are many of them."""
+    labels = (notifications.now, notifications.panes, notifications.weights)
+    is_first = np.ones(len(notifications), bool)
     is_first[1:] = np.logical_or.reduce([label[1:] != label[:-1] for label in labels])
     firsts = np.flatnonzero(is_first)
-    sizes = np.array([len(firsts), len(told), len(told.tags)])
-    times = np.diff(firsts, append=len(told))
-    lengths = np.diff(told.starts).astype(np.uint8)
-    return b"".join([sizes.data, *(label[firsts].data for label in labels), times.data, told.tags.data, lengths.data])
+    sizes = np.array([len(firsts), len(notifications), len(notifications.tags)])
+    times = np.diff(firsts, append=len(notifications))
+    lengths = np.diff(notifications.starts).astype(np.uint8)
+    arrays = (sizes, *(label[firsts] for label in labels), times, notifications.tags, lengths)
+    return b"".join([array.data for array in arrays])
 
 
-def unpack_told(calculator: int, plan: int, blob: bytes) -> Notifications:
+def unpack_notifications(calculator: int, plan: int, blob: bytes) -> Notifications:
     runs, rows, tags = np.frombuffer(blob, np.int64, 3).tolist()
     labels = np.frombuffer(blob, np.int64, 4 * runs, 24).reshape(4, runs)
     now, panes, weights = np.repeat(labels[:3], labels[3], axis=1)
@@ -89,12 +86,12 @@ def pack_reports(reports: Reports) -> pa.Buffer:
 
 def unpack_reports(blob: pa.Buffer) -> Reports:
     ends, calculators, support, union, rows = _unpack(_REPORTS, blob)
-    counted = Counted(*_flat(rows), np.asarray(support), np.asarray(union))
+    counted = CountedSets(*_flat(rows), np.asarray(support), np.asarray(union))
     return Reports(np.asarray(ends), np.asarray(calculators), counted)
 
 
-def spelt(reports: Reports, names: pa.Array, slide_us: int, panes: int) -> pa.RecordBatch:
-    """Reports as they are written: times as times, tags by name."""
+def to_record_batch(reports: Reports, names: pa.Array, slide_us: int, panes: int) -> pa.RecordBatch:
+    """Return reports as they are written to files: with timestamps, and tags by name."""
     counted, stamp = reports.counted, pa.timestamp("us", "UTC")
     tags = pa.ListArray.from_arrays(
         pa.array(counted.starts.astype(np.int32)), names.take(pa.array(counted.tags.astype(np.int32)))

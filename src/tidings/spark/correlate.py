@@ -113,7 +113,7 @@ def _calculate_slice(context: SparkContext, stretch: TimeSlice, settings: Correl
         share = shares[notification.calculator * tasks // settings.partitions]
         share.append((notification.calculator, notification.plan, wire.pack_notifications(notification)))
     reported = context.parallelize(shares, tasks).map(stages.calculate(settings, stretch.until)).collect()
-    return choose_reports(Reports.concat([wire.unpack_reports(wire.buffer(packed)) for packed in reported]))
+    return choose_reports(Reports.concat([wire.unpack_reports(pa.py_buffer(packed)) for packed in reported]))
 
 
 def read_tagged_posts(posts: DataFrame, tracked_words: tuple[str, ...], lateness_us: int | None) -> TaggedInput:

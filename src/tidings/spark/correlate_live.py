@@ -139,7 +139,7 @@ class TagRouterProcessor(_StatefulStage):
         live = StreamingTagRouter(self._settings, self._lateness_us, *pages, self.load_summary())
         live.add_counts(**{name: int(batch[name].sum()) for name in _COUNT_COLUMNS})
         packed_posts = zip(batch["names"], batch["blob"], strict=True)
-        arrived = [wire.unpack_posts(bytes(names), wire.buffer(bytes(packed))) for names, packed in packed_posts]
+        arrived = [wire.unpack_posts(bytes(names), pa.py_buffer(bytes(packed))) for names, packed in packed_posts]
         part = -1
         for part, notification in enumerate(live.route(arrived, int(batch["clock"].max()))):
             yield _notification_row(notification.calculator, part, notification.plan, live.until, notification.page)

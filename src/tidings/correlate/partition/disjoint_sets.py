@@ -1,7 +1,7 @@
-"""Disjoint sets (algorithm 1): tags that are connected, through whatever tag sets, stay together.
+"""Disjoint sets (algorithm 1): tags that are connected through tag sets stay together.
 
-The load of a disjoint set is the number of posts with any of its tags, which is the number of posts of all tag sets in
-it: a tag set lies in one disjoint set whole.
+The load of a disjoint set is the number of posts with any of its tags. Every tag set lies in one disjoint set, so this
+is the sum over its tag sets.
 """
 
 from __future__ import annotations
@@ -11,36 +11,36 @@ from numba import int64, types, uint8, uint32, uint64
 from numpy.typing import NDArray
 
 from tidings.correlate.partition.tagsets import TagSets
-from tidings.jit import inlined, kernel, read, write
-from tidings.ragged import ranked
+from tidings.jit import inline, kernel, read, write
+from tidings.ragged import rank_values
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 
 
-def components(sets: TagSets) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
-    """Of sets whose tags are numbered from 0 on: the disjoint set of each tag, of each row, and the load of each."""
+def find_components(sets: TagSets) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
+    """Return the disjoint set of each tag and of each row, and the loads. Tags must be numbered from 0."""
     tags = sets.tag_count
     roots = np.arange(tags, dtype=np.uint32)
     _unite(sets.tags, sets.starts, roots)
-    names, of_tag = ranked(roots)
+    names, of_tag = rank_values(roots)
     of_row = of_tag[sets.tags[sets.starts[:-1].astype(np.int64)]]
     loads = np.bincount(of_row, sets.weights, minlength=len(names)).astype(np.int64)
     return of_tag, of_row, loads
 
 
-def disjoint_sets(of_tag: NDArray[np.uint32], loads: NDArray[np.int64]) -> TagSets:
-    """The disjoint sets as sets of tags, with their loads."""
+def group_components(of_tag: NDArray[np.uint32], loads: NDArray[np.int64]) -> TagSets:
+    """Return the disjoint sets as tag sets with their loads."""
     tags = np.argsort(of_tag, kind="stable").astype(np.uint32)
     sizes = np.bincount(of_tag, minlength=len(loads))
     return TagSets(tags, np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint64), loads)
 
 
-def packed(loads: NDArray[np.int64], carried: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """The partition of each disjoint set: by descending load, each to the partition with the least so far.
+def pack_components(loads: NDArray[np.int64], carried: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return the partition of each disjoint set: in descending order of load, each to the least loaded partition.
 
-    `carried` is what the partitions have before and after. While partitions are empty they are the least loaded, so the
-    first sets get one each, as the paper says.
+    `carried` are the loads of the partitions and is updated. Empty partitions are the least loaded ones, so the first
+    sets get one partition each, as in the paper.
     """
     order = np.argsort(-loads, kind="stable").astype(np.uint32)
     chosen = np.zeros(len(loads), np.uint8)
@@ -48,7 +48,7 @@ def packed(loads: NDArray[np.int64], carried: NDArray[np.int64]) -> NDArray[np.u
     return chosen
 
 
-@inlined
+@inline
 def _root(roots, tag):  # type: ignore[no-untyped-def]
     while uint64(roots[tag]) != tag:
         roots[tag] = roots[uint64(roots[tag])]
@@ -58,7 +58,7 @@ def _root(roots, tag):  # type: ignore[no-untyped-def]
 
 @kernel(types.void, read(uint32), read(uint64), write(uint32))
 def _unite(tags, starts, roots):  # type: ignore[no-untyped-def]
-    """The root of a tag is in the end the smallest tag it is connected with."""
+    """Write the root of each tag: the smallest tag that it is connected with."""
     for row in range(uint64(starts.size - 1)):
         first = starts[row]
         one = _root(roots, uint64(tags[first]))

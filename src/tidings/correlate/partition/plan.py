@@ -1,4 +1,4 @@
-"""Which calculators own which tags, and how good that is: communication, loads and their evenness as the paper says."""
+"""A tag plan: which calculators own which tags, and the quality metrics of the paper."""
 
 from __future__ import annotations
 
@@ -12,36 +12,33 @@ from tidings.correlate.partition.tagsets import TagSets
 from tidings.errors import InputError
 from tidings.jit import kernel, read, write
 
-MAX_PARTITIONS = 64  # the owners of a tag are the bits of a word
+MAX_PARTITIONS = 64  # the owners of a tag are the bits of one integer
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """What a plan costs on some tag sets, each weighed by its posts.
+class TagPlanMetrics:
+    """The cost of a plan for tag sets that are weighted by their posts."""
 
-    `communication`: notifications a post, among those that caused any. `loads`: notifications to each calculator.
-    """
-
-    communication: float
-    loads: NDArray[np.int64]
-    covered: int  # posts whose tags one calculator owns whole
+    communication: float  # notifications per post, among posts that caused any
+    loads: NDArray[np.int64]  # notifications to each calculator
+    covered: int  # posts all of whose tags are owned by one calculator
     posts: int
 
     @property
     def max_load(self) -> float:
-        """The share of the most loaded calculator."""
+        """Return the share of the most loaded calculator."""
         total = int(self.loads.sum())
         return int(self.loads.max(initial=0)) / total if total else 0.0
 
     @property
     def gini(self) -> float:
-        return gini(self.loads)
+        return compute_gini(self.loads)
 
 
-def gini(loads: NDArray[np.integer]) -> float:
-    """0 when all loads are equal, near 1 when one calculator has everything."""
+def compute_gini(loads: NDArray[np.integer]) -> float:
+    """Return 0 if all loads are equal, near 1 if one calculator has all of it."""
     ascending = np.sort(loads.astype(np.float64))
     total, count = ascending.sum(), len(ascending)
     if total == 0:
@@ -51,7 +48,7 @@ def gini(loads: NDArray[np.integer]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class TagPlan:
-    """The owners of `tags` (ascending), as bits; of all other tags nobody is the owner."""
+    """The owners of `tags` (ascending), as bits. Other tags have no owner."""
 
     partitions: int
     tags: NDArray[np.uint32]
@@ -59,58 +56,58 @@ class TagPlan:
 
     @property
     def tag_count(self) -> int:
-        """One more than the largest tag."""
+        """Return the largest tag plus 1."""
         return int(self.tags[-1]) + 1 if len(self.tags) else 0
 
-    def spread(self, size: int) -> NDArray[np.uint64]:
-        """The owners of all tags below `size`."""
-        wide = np.zeros(size, np.uint64)
+    def owners_by_tag(self, size: int) -> NDArray[np.uint64]:
+        """Return the owners of all tags below `size`."""
+        owners = np.zeros(size, np.uint64)
         inside = self.tags < size
-        wide[self.tags[inside]] = self.owners[inside]
-        return wide
+        owners[self.tags[inside]] = self.owners[inside]
+        return owners
 
-    def of(self, partition: int) -> NDArray[np.uint32]:
-        """The tags of one partition."""
+    def tags_of(self, partition: int) -> NDArray[np.uint32]:
+        """Return the tags of one partition."""
         return self.tags[np.flatnonzero((self.owners >> np.uint64(partition)) & _ONE)]
 
-    def measured(self, sets: TagSets) -> Measured:
-        any_of, all_of = _owners(sets, self.spread(sets.tag_count))
-        loads = _loads(sets.weights, any_of, self.partitions)
-        told = int(sets.weights[any_of != 0].sum())
-        communication = int(loads.sum()) / told if told else 0.0
-        return Measured(communication, loads, int(sets.weights[all_of != 0].sum()), int(sets.weights.sum()))
+    def measure(self, sets: TagSets) -> TagPlanMetrics:
+        any_of, all_of = _find_owners(sets, self.owners_by_tag(sets.tag_count))
+        loads = _sum_loads(sets.weights, any_of, self.partitions)
+        notified = int(sets.weights[any_of != 0].sum())
+        communication = int(loads.sum()) / notified if notified else 0.0
+        return TagPlanMetrics(communication, loads, int(sets.weights[all_of != 0].sum()), int(sets.weights.sum()))
 
 
-def posts_told(sets: TagSets, owners: NDArray[np.uint64], partitions: int) -> NDArray[np.int64]:
-    """How many posts each calculator is told of, given the owners of all tags."""
-    any_of, _ = _owners(sets, owners)
-    return _loads(sets.weights, any_of, partitions)
+def count_notified_posts(sets: TagSets, owners: NDArray[np.uint64], partitions: int) -> NDArray[np.int64]:
+    """Return the number of posts that each calculator is notified of, given the owners of all tags."""
+    any_of, _ = _find_owners(sets, owners)
+    return _sum_loads(sets.weights, any_of, partitions)
 
 
-def _owners(sets: TagSets, owners: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+def _find_owners(sets: TagSets, owners: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     any_of, all_of = np.zeros(len(sets), np.uint64), np.zeros(len(sets), np.uint64)
     _owners_of_rows(sets.tags, sets.starts, owners, any_of, all_of)
     return any_of, all_of
 
 
-def _loads(weights: NDArray[np.int64], any_of: NDArray[np.uint64], partitions: int) -> NDArray[np.int64]:
+def _sum_loads(weights: NDArray[np.int64], any_of: NDArray[np.uint64], partitions: int) -> NDArray[np.int64]:
     bits = (any_of[:, None] >> np.arange(partitions, dtype=np.uint64)) & _ONE
-    found: NDArray[np.int64] = weights @ bits.astype(np.int64)
-    return found
+    loads: NDArray[np.int64] = weights @ bits.astype(np.int64)
+    return loads
 
 
-def checked_partitions(partitions: int) -> int:
+def check_partitions(partitions: int) -> int:
     if not 1 <= partitions <= MAX_PARTITIONS:
-        raise InputError(f"The number of partitions must be between 1 and {MAX_PARTITIONS}, not {partitions}.")
+        raise InputError(f"partitions {partitions}: out of range. Choose a number from 1 to {MAX_PARTITIONS}.")
     return partitions
 
 
 @kernel(types.void, read(uint32), read(uint64), read(uint64), write(uint64), write(uint64))
 def _owners_of_rows(tags, starts, owners, any_of, all_of):  # type: ignore[no-untyped-def]
-    """Who owns any tag of a row, and who owns all of them."""
+    """Write for each row the calculators that own any of its tags, and those that own all of them."""
     for row in range(uint64(any_of.size)):
-        one, whole = _ZERO, ~_ZERO
+        some, whole = _ZERO, ~_ZERO
         for at in range(starts[row], starts[row + _ONE]):
-            one |= owners[tags[at]]
+            some |= owners[tags[at]]
             whole &= owners[tags[at]]
-        any_of[row], all_of[row] = one, whole
+        any_of[row], all_of[row] = some, whole

@@ -1,9 +1,9 @@
-"""Set cover (algorithms 2 to 5): k tag sets to begin with, then every other one joins the partition that suits it best.
+"""Set cover (algorithms 2 to 5): start with k tag sets, then assign every other one to the best partition.
 
-Three rules: `scc` keeps communication low, `scl` the loads even, `sci` is the earlier one without costs. What "suits
-best" means is lexicographic: first one figure, ties by the other, then a fixed order. The next tag set is always the
-one with the smallest key; keys only ever grow, as more and more tags are covered, so a heap whose top is looked at
-again before it is taken finds it without looking at all.
+There are three rules: `scc` minimises communication, `scl` evens out the loads, `sci` is the earlier rule without
+costs. "Best" is lexicographic: one criterion, ties by the other, then a fixed order. The next tag set is always the
+one with the smallest key. Keys only grow as more tags are covered, so it suffices to recompute the key of the top of a
+heap before taking it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numba import float64, int64, types, uint32, uint64
 from numpy.typing import NDArray
 
 from tidings.correlate.partition.tagsets import TagSets
-from tidings.jit import inlined, kernel, read, write
+from tidings.jit import inline, kernel, read, write
 from tidings.text.byte_masks import lowest_bit
 
 RULES = ("scc", "scl", "sci")
@@ -22,12 +22,12 @@ _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 
 
-def cover(
+def cover_tags(
     sets: TagSets, loads: NDArray[np.int64], partitions: int, rule: str, seed: int = 0
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Of sets whose tags are numbered from 0 on: the partitions of each tag, as bits, and the load of each partition.
+    """Return the partitions of each tag, as bits, and the load of each partition. Tags must be numbered from 0.
 
-    `loads` says how many posts have any tag of each row; `seed` is what `sci` draws its order with.
+    `loads` is the number of posts with any tag of each row; `sci` draws its order with `seed`.
     """
     number = np.int64(RULES.index(rule))
     tags = sets.tag_count
@@ -42,7 +42,7 @@ def cover(
     return owners, carried
 
 
-@inlined
+@inline
 def _uncovered(tags, first, last, owners):  # type: ignore[no-untyped-def]
     count = int64(0)
     for at in range(first, last):
@@ -50,15 +50,15 @@ def _uncovered(tags, first, last, owners):  # type: ignore[no-untyped-def]
     return count
 
 
-@inlined
-def _give(tags, first, last, partition, owners):  # type: ignore[no-untyped-def]
+@inline
+def _add_owner(tags, first, last, partition, owners):  # type: ignore[no-untyped-def]
     for at in range(first, last):
         owners[tags[at]] |= _ONE << partition
 
 
 @kernel(types.void, read(uint32), read(uint64), read(int64), int64, write(types.boolean), write(uint64), write(int64))
 def _begin(tags, starts, loads, rule, taken, owners, carried):  # type: ignore[no-untyped-def]
-    """Algorithm 2: the tag sets that the partitions begin with; the cost depends on what is wanted."""
+    """Algorithm 2: choose the first tag set of each partition; the cost depends on the rule."""
     rows = uint64(taken.size)
     total = int64(0)
     for partition in range(min(uint64(carried.size), rows)):
@@ -79,12 +79,12 @@ def _begin(tags, starts, loads, rule, taken, owners, carried):  # type: ignore[n
         taken[best] = True
         total += loads[best]
         carried[partition] = loads[best]
-        _give(tags, starts[best], starts[best + _ONE], uint64(partition), owners)
+        _add_owner(tags, starts[best], starts[best + _ONE], uint64(partition), owners)
 
 
-@inlined
-def _set_key(row, tags, starts, loads, rule, owners, keys):  # type: ignore[no-untyped-def]
-    """The key of a tag set as it is now; whether it has grown."""
+@inline
+def _update_key(row, tags, starts, loads, rule, owners, keys):  # type: ignore[no-untyped-def]
+    """Update the key of a tag set. Return whether it has grown."""
     if rule == _SCI:
         return False
     first, last = starts[row], starts[row + _ONE]
@@ -96,7 +96,7 @@ def _set_key(row, tags, starts, loads, rule, owners, keys):  # type: ignore[no-u
     return grown
 
 
-@inlined
+@inline
 def _is_before(one, other, keys):  # type: ignore[no-untyped-def]
     if keys[_ZERO, one] != keys[_ZERO, other]:
         return keys[_ZERO, one] < keys[_ZERO, other]
@@ -105,9 +105,9 @@ def _is_before(one, other, keys):  # type: ignore[no-untyped-def]
     return one < other
 
 
-@inlined
+@inline
 def _sink(heap, at, size, keys):  # type: ignore[no-untyped-def]
-    """Let the row at a place of the heap go down to where it belongs."""
+    """Move the row at a position of the heap down to where it belongs."""
     row = heap[at]
     while True:
         below = at * uint64(2) + _ONE
@@ -122,9 +122,9 @@ def _sink(heap, at, size, keys):  # type: ignore[no-untyped-def]
     heap[at] = row
 
 
-@inlined
+@inline
 def _best_partition(tags, first, last, rule, turn, owners, carried, shared):  # type: ignore[no-untyped-def]
-    """Where a tag set belongs. Ties of `sci`, which has no second figure, go to the first from `turn` on."""
+    """Return the best partition of a tag set. `sci` has no second criterion: ties go to the first from `turn` on."""
     shared[:] = 0
     for at in range(first, last):
         left = owners[tags[at]]
@@ -159,16 +159,16 @@ def _best_partition(tags, first, last, rule, turn, owners, carried, shared):  # 
     write(int64),
 )
 def _assign(tags, starts, loads, rule, heap, keys, owners, carried, shared):  # type: ignore[no-untyped-def]
-    """Algorithms 3 (scc), 4 (scl) and 5 (sci): all tag sets in `heap`, one after another."""
+    """Algorithms 3 (scc), 4 (scl) and 5 (sci): assign all tag sets in `heap`, one after another."""
     size = uint64(heap.size)
     for place in range(size):
-        _set_key(uint64(heap[place]), tags, starts, loads, rule, owners, keys)
+        _update_key(uint64(heap[place]), tags, starts, loads, rule, owners, keys)
     for back in range(size // uint64(2)):
         _sink(heap, size // uint64(2) - _ONE - back, size, keys)
     turn = _ZERO
     while size > _ZERO:
         row = uint64(heap[_ZERO])
-        if _set_key(row, tags, starts, loads, rule, owners, keys):
+        if _update_key(row, tags, starts, loads, rule, owners, keys):
             _sink(heap, _ZERO, size, keys)
             continue
         size -= _ONE
@@ -177,5 +177,5 @@ def _assign(tags, starts, loads, rule, heap, keys, owners, carried, shared):  # 
         first, last = starts[row], starts[row + _ONE]
         best = _best_partition(tags, first, last, rule, turn, owners, carried, shared)
         carried[best] += loads[row]
-        _give(tags, first, last, best, owners)
+        _add_owner(tags, first, last, best, owners)
         turn += _ONE

@@ -1,9 +1,9 @@
-"""Disjoint sets first, the oversized ones split: what `ds+scl` does.
+"""`ds+scl`: disjoint sets, of which oversized ones are split.
 
-SCL as printed gives every tag set to the least loaded partition, whatever it shares with it, and so copies frequent
-tags into all of them. Here tag sets come in SCL's order, the most loaded first, but go where they cost least: the posts
-that must be sent there from now on, and the part of the set's own posts by which it would lie above the average.
-docs/decisions/0008 has the measurements.
+SCL as printed gives every tag set to the least loaded partition, even if they share no tag, and so copies frequent
+tags into all partitions. Here tag sets come in the order of SCL (descending load) but go where they cost least: the
+posts that must be sent there additionally, plus a penalty for exceeding the mean load. See docs/decisions/0008 for
+measurements.
 """
 
 from __future__ import annotations
@@ -12,59 +12,59 @@ import numpy as np
 from numba import float64, int64, types, uint32, uint64
 from numpy.typing import NDArray
 
-from tidings.correlate.partition.disjoint_sets import components, disjoint_sets, packed
-from tidings.correlate.partition.plan import posts_told
+from tidings.correlate.partition.disjoint_sets import find_components, group_components, pack_components
+from tidings.correlate.partition.plan import count_notified_posts
 from tidings.correlate.partition.tagsets import TagSets
-from tidings.jit import inlined, kernel, read, write
+from tidings.jit import inline, kernel, read, write
 from tidings.text.byte_masks import lowest_bit
 
-EVENNESS = 1.0  # the weight of lying above the average; more evens the loads out, less saves communication
+EVENNESS = 1.0  # weight of exceeding the mean load: a larger value evens out the loads, a smaller one saves messages
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 
 
-def pieces(sets: TagSets, partitions: int) -> TagSets:
-    """What a partitioner hands over: disjoint sets whole, of oversized ones the tag sets they are made of."""
-    of_tag, of_row, loads = components(sets)
-    split = oversized(loads, partitions)
-    whole = disjoint_sets(of_tag, loads).take(np.flatnonzero(~split))
-    return TagSets.together([whole, sets.take(np.flatnonzero(split[of_row]))])
+def split_into_pieces(sets: TagSets, partitions: int) -> TagSets:
+    """Return the disjoint sets, with each oversized one replaced by its tag sets."""
+    of_tag, of_row, loads = find_components(sets)
+    split = is_oversized(loads, partitions)
+    whole = group_components(of_tag, loads).take(np.flatnonzero(~split))
+    return TagSets.concat([whole, sets.take(np.flatnonzero(split[of_row]))])
 
 
-def oversized(loads: NDArray[np.int64], partitions: int) -> NDArray[np.bool_]:
-    """Which disjoint sets have more than a partition's share of all posts."""
-    found: NDArray[np.bool_] = loads * partitions > loads.sum()
-    return found
+def is_oversized(loads: NDArray[np.int64], partitions: int) -> NDArray[np.bool_]:
+    """Return for each disjoint set whether it has more posts than the mean per partition."""
+    is_larger: NDArray[np.bool_] = loads * partitions > loads.sum()
+    return is_larger
 
 
 def split_and_pack(sets: TagSets, partitions: int, evenness: float = EVENNESS) -> NDArray[np.uint64]:
-    """Of sets whose tags are numbered from 0 on: the partitions of each tag, as bits."""
-    of_tag, of_row, loads = components(sets)
-    split = oversized(loads, partitions)
+    """Return the partitions of each tag, as bits. Tags must be numbered from 0."""
+    of_tag, of_row, loads = find_components(sets)
+    split = is_oversized(loads, partitions)
     large, small = sets.take(np.flatnonzero(split[of_row])), np.flatnonzero(~split)
-    owners = _shared_out(large, len(of_tag), partitions, evenness)
+    owners = _distribute(large, len(of_tag), partitions, evenness)
     chosen = np.zeros(len(loads), np.uint64)
-    chosen[small] = packed(loads[small], posts_told(large, owners, partitions))
+    chosen[small] = pack_components(loads[small], count_notified_posts(large, owners, partitions))
     whole = ~split[of_tag]
     owners[whole] = _ONE << chosen[of_tag[whole]]
     return owners
 
 
-def _shared_out(sets: TagSets, tags: int, partitions: int, evenness: float) -> NDArray[np.uint64]:
-    """The owners of all tags after these sets were shared out over all partitions."""
+def _distribute(sets: TagSets, tags: int, partitions: int, evenness: float) -> NDArray[np.uint64]:
+    """Distribute tag sets over all partitions. Return the owners of all tags."""
     lengths = np.diff(sets.starts).astype(np.int64)
     frequency = np.bincount(sets.tags, np.repeat(sets.weights, lengths), minlength=tags).astype(np.int64)
     rows = np.repeat(np.arange(len(sets)), lengths)
     loads = np.bincount(rows, frequency[sets.tags], minlength=len(sets)).astype(np.int64)
     order = np.argsort(-loads, kind="stable").astype(np.uint32)
     owners, known, carried = np.zeros(tags, np.uint64), np.zeros(partitions, np.int64), np.zeros(partitions, np.int64)
-    _share_out(sets.tags, sets.starts, order, frequency, evenness, known, owners, carried)
+    _assign_sets(sets.tags, sets.starts, order, frequency, evenness, known, owners, carried)
     return owners
 
 
-@inlined
+@inline
 def _cheapest(frequency, known, carried, evenness):  # type: ignore[no-untyped-def]
-    """The partition where a set costs least; ties: less load, then the lower number."""
+    """Return the partition where a set costs least; ties: less load, then the lower number."""
     total = int64(0)
     for partition in range(uint64(carried.size)):
         total += carried[partition]
@@ -90,7 +90,7 @@ def _cheapest(frequency, known, carried, evenness):  # type: ignore[no-untyped-d
     write(uint64),
     write(int64),
 )
-def _share_out(tags, starts, order, frequency, evenness, known, owners, carried):  # type: ignore[no-untyped-def]
+def _assign_sets(tags, starts, order, frequency, evenness, known, owners, carried):  # type: ignore[no-untyped-def]
     for rank in range(uint64(order.size)):
         row = uint64(order[rank])
         known[:] = 0

@@ -1,8 +1,8 @@
-"""How many posts have all tags of a set, and how many have any: for every set of tags that occurs together.
+"""Count, for every set of co-occurring tags, the posts that have all of its tags and those that have any.
 
-Every post counts for all subsets of its tags. The posts that have any of them follow by inclusion and exclusion, for
-all subsets of a set at once: with the counts signed by the parity of their size, the number for a subset is the sum
-over its own subsets, and sums over subsets take one addition a subset and tag.
+Every post counts for all subsets of its tags. The number of posts with any of the tags follows by inclusion-exclusion,
+for all subsets of a set together: with counts signed by the parity of the set size, the number for a subset is the sum
+over its own subsets. Sums over subsets take one addition per subset and tag.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import numpy as np
 from numba import int64, types, uint32, uint64
 from numpy.typing import NDArray
 
-from tidings.correlate.partition.tagset_trie import Nodes, child, find, grown
-from tidings.jit import inlined, kernel, read, write
+from tidings.correlate.partition.tagset_trie import TagSetTrie, find, find_or_add, grow_array
+from tidings.jit import inline, kernel, read, write
 
-MAX_TAGS = 10  # of a post that count: it has 2¹⁰ subsets then, and real posts have fewer than ten tags
+MAX_TAGS = 10  # of a post that count: it then has 2¹⁰ subsets; real posts have fewer than ten tags
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _ALL_SUBSETS = 1 << MAX_TAGS
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """Sets of tags, ascending, row by row; the posts that have all of them (`support`) and those that have any."""
+class CountedSets:
+    """Rows of ascending tags; `support`: posts with all of them, `union`: posts with any of them."""
 
     tags: NDArray[np.uint32]
     starts: NDArray[np.uint64]
@@ -35,21 +35,21 @@ class Counted:
         return len(self.support)
 
 
-class Subsets:
-    """Counters of all subsets of the tag sets added; what was added can be taken away again."""
+class SubsetCounts:
+    """Counters of all subsets of the tag sets added. Added sets can be removed again."""
 
     def __init__(self, expected: int = 0) -> None:
-        self._nodes = Nodes(expected)
-        self._counts: NDArray[np.int64] = np.zeros(self._nodes.room, np.int64)
-        self._whole: NDArray[np.int64] = np.zeros(self._nodes.room, np.int64)
+        self._nodes = TagSetTrie(expected)
+        self._counts: NDArray[np.int64] = np.zeros(self._nodes.capacity, np.int64)
+        self._whole: NDArray[np.int64] = np.zeros(self._nodes.capacity, np.int64)
         self._scratch = (np.zeros(_ALL_SUBSETS, np.uint64), np.zeros(_ALL_SUBSETS, np.int64))
 
     def __len__(self) -> int:
-        """How many sets were ever seen."""
+        """Return the number of sets ever seen."""
         return len(self._nodes) - 1
 
     def add(self, tags: NDArray[np.uint32], starts: NDArray[np.uint64], weights: NDArray[np.int64]) -> None:
-        """Count every row `weights` times; negative ones take away."""
+        """Count every row `weights` times; negative weights remove it."""
         row = 0
         while row < len(weights):
             self._grow()
@@ -68,24 +68,24 @@ class Subsets:
                 self._whole,
             )
 
-    def report(self, min_support: int) -> Counted:
-        """Every set of two tags or more that at least so many of the posts have."""
-        listed, unions = self._united(min_support)
+    def report(self, min_support: int) -> CountedSets:
+        """Return all sets of two or more tags with at least this support."""
+        listed, unions = self._compute_unions(min_support)
         lengths = np.empty(len(listed), np.uint64)
-        _measure(listed, self._nodes.parents, lengths)
+        _write_lengths(listed, self._nodes.parents, lengths)
         starts = np.concatenate([np.zeros(1, np.uint64), np.cumsum(lengths, dtype=np.uint64)])
         tags = np.empty(int(starts[-1]), np.uint32)
-        _spell(listed, self._nodes.parents, self._nodes.tags, starts, tags)
-        return Counted(tags, starts, self._counts[listed], unions[listed])
+        _write_tags(listed, self._nodes.parents, self._nodes.tags, starts, tags)
+        return CountedSets(tags, starts, self._counts[listed], unions[listed])
 
     def unions(self, tags: NDArray[np.uint32], starts: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """For rows that were added: how many posts have any of the tags."""
-        _, unions = self._united(1)
-        return unions[self._nodes.number(tags, starts)]
+        """Return for rows that were added the number of posts with any of their tags."""
+        _, unions = self._compute_unions(1)
+        return unions[self._nodes.find_or_add_rows(tags, starts)]
 
-    def _united(self, min_support: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    def _compute_unions(self, min_support: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         nodes = self._nodes
-        unions = np.zeros(nodes.room, np.int64)
+        unions = np.zeros(nodes.capacity, np.int64)
         listed = np.empty(len(nodes), np.uint32)
         count = _unite(
             nodes.table, nodes.parents, nodes.tags, nodes.state, self._counts, self._whole, int64(min_support),
@@ -95,9 +95,9 @@ class Subsets:
 
     def _grow(self) -> None:
         self._nodes.grow(max(_ALL_SUBSETS, len(self._nodes) // 2))
-        if self._nodes.room > len(self._counts):
-            self._counts = grown(self._counts, self._nodes.room)
-            self._whole = grown(self._whole, self._nodes.room)
+        if self._nodes.capacity > len(self._counts):
+            self._counts = grow_array(self._counts, self._nodes.capacity)
+            self._whole = grow_array(self._whole, self._nodes.capacity)
 
 
 @kernel(
@@ -115,7 +115,7 @@ class Subsets:
     write(int64),
 )
 def _count(rows, starts, weights, row, table, parents, tags, state, subset, counts, whole):  # type: ignore[no-untyped-def]
-    """Count rows from `row` on, until the table must grow; the row to go on with."""
+    """Count rows from `row` on until the table must grow. Return the next row."""
     room = uint64(parents.size) - uint64(_ALL_SUBSETS)
     while row < uint64(weights.size) and state[_ZERO] <= room:
         subset[_ZERO] = _ZERO
@@ -126,7 +126,7 @@ def _count(rows, starts, weights, row, table, parents, tags, state, subset, coun
             tag = rows[first + number]
             base = _ONE << number
             for smaller in range(base):
-                node = child(table, parents, tags, state, subset[smaller], tag)
+                node = find_or_add(table, parents, tags, state, subset[smaller], tag)
                 subset[base + smaller] = node
                 counts[node] += weight
         whole[node] += weight
@@ -134,16 +134,16 @@ def _count(rows, starts, weights, row, table, parents, tags, state, subset, coun
     return int64(row)
 
 
-@inlined
+@inline
 def _is_odd(mask):  # type: ignore[no-untyped-def]
-    """Whether a subset has an odd number of tags."""
+    """Return whether a subset has an odd number of tags."""
     mask ^= mask >> uint64(8)
     mask ^= mask >> uint64(4)
     mask ^= mask >> uint64(2)
     return (mask ^ (mask >> _ONE)) & _ONE != _ZERO
 
 
-@inlined
+@inline
 def _sum_over_subsets(size, sums):  # type: ignore[no-untyped-def]
     for number in range(size):
         bit = _ONE << number
@@ -152,16 +152,16 @@ def _sum_over_subsets(size, sums):  # type: ignore[no-untyped-def]
                 sums[mask] += sums[mask ^ bit]
 
 
-@inlined
+@inline
 def _lattice(node, table, parents, tags, counts, subset, sums):  # type: ignore[no-untyped-def]
-    """The nodes of all subsets of a set and, in `sums`, their counts signed by parity; how many tags it has."""
+    """Write the nodes of all subsets of a set and their counts signed by parity. Return its number of tags."""
     size, up = _ZERO, node
     while up != _ZERO:
         size += _ONE
         up = uint64(parents[up])
     up, at = node, size
     subset[_ZERO], sums[_ZERO] = _ZERO, int64(0)
-    while up != _ZERO:  # tags from the largest down, noted where the subset of just that tag belongs
+    while up != _ZERO:  # tags in descending order, each stored at the offset of its one-tag subset
         at -= _ONE
         subset[_ONE << at] = uint64(tags[up])
         up = uint64(parents[up])
@@ -190,7 +190,7 @@ def _lattice(node, table, parents, tags, counts, subset, sums):  # type: ignore[
     write(uint32),
 )
 def _unite(table, parents, tags, state, counts, whole, min_support, subset, sums, unions, listed):  # type: ignore[no-untyped-def]
-    """Fill `unions` for all sets in use; list those of two tags or more with the support; how many they are."""
+    """Write `unions` of all sets in use, and list those of two or more tags with the support. Return their number."""
     count = _ZERO
     for node in range(_ONE, state[_ZERO]):
         if whole[node] <= 0:
@@ -208,7 +208,7 @@ def _unite(table, parents, tags, state, counts, whole, min_support, subset, sums
 
 
 @kernel(types.void, read(uint32), read(uint32), write(uint64))
-def _measure(listed, parents, lengths):  # type: ignore[no-untyped-def]
+def _write_lengths(listed, parents, lengths):  # type: ignore[no-untyped-def]
     for number in range(uint64(listed.size)):
         node, size = uint64(listed[number]), _ZERO
         while node != _ZERO:
@@ -218,10 +218,10 @@ def _measure(listed, parents, lengths):  # type: ignore[no-untyped-def]
 
 
 @kernel(types.void, read(uint32), read(uint32), read(uint32), read(uint64), write(uint32))
-def _spell(listed, parents, tags, starts, spelt):  # type: ignore[no-untyped-def]
+def _write_tags(listed, parents, tags, starts, written):  # type: ignore[no-untyped-def]
     for number in range(uint64(listed.size)):
         node, at = uint64(listed[number]), starts[number + _ONE]
         while node != _ZERO:
             at -= _ONE
-            spelt[at] = tags[node]
+            written[at] = tags[node]
             node = uint64(parents[node])
