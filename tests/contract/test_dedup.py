@@ -28,8 +28,8 @@ POSTS = [
 
 @pytest.fixture
 def index(tmp_path):
-    index, refused = create_index(tmp_path / "index", subscription_table(QUERIES), PlanRecord("hash", 8, 1))
-    assert not refused
+    index, invalid = create_index(tmp_path / "index", subscription_table(QUERIES), PlanRecord("hash", 8, 1))
+    assert not invalid
     assert index.manifest.shared
     return index
 
@@ -64,8 +64,8 @@ hits = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.booleans()), 
 def test_hits_may_arrive_in_any_order(batches, chance):
     """Each batch is a list of replies, each a list of (post, subscription, shared)."""
     schema = hits_schema(pa.int64(), pa.string())
-    marked = {batch: [_once(reply) for reply in replies] for batch, replies in batches.items()}
-    arriving = [(batch, len(replies), reply) for batch, replies in marked.items() for reply in replies]
+    distinct = {batch: [set(reply) for reply in replies] for batch, replies in batches.items()}
+    arriving = [(batch, len(replies), reply) for batch, replies in distinct.items() for reply in replies]
     chance.shuffle(arriving)
     deduplicator, unique = MatchDeduplicator(), []
     for batch, matchers, reply in arriving:
@@ -73,25 +73,21 @@ def test_hits_may_arrive_in_any_order(batches, chance):
             {"post": post, "post_id": f"p{post}", "subscription_id": subscription, "shared": shared}
             for post, subscription, shared in reply
         ]
-        for found in deduplicator.add(batch, matchers, pa.RecordBatch.from_pylist(rows, schema)):
-            unique += [(batch, row["post"], row["post_id"], row["subscription_id"]) for row in found.to_pylist()]
-    assert not list(deduplicator.flush()), "every batch was replyed by all"
-    alone = [(b, p, f"p{p}", s) for b, replies in marked.items() for a in replies for p, s, shared in a if not shared]
-    several = {(b, p, f"p{p}", s) for b, replies in marked.items() for a in replies for p, s, shared in a if shared}
+        for table in deduplicator.add(batch, matchers, pa.RecordBatch.from_pylist(rows, schema)):
+            unique += [(batch, row["post"], row["post_id"], row["subscription_id"]) for row in table.to_pylist()]
+    assert not list(deduplicator.flush()), "all matchers have replied"
+    alone = [(b, p, f"p{p}", s) for b, replies in distinct.items() for a in replies for p, s, shared in a if not shared]
+    several = {(b, p, f"p{p}", s) for b, replies in distinct.items() for a in replies for p, s, shared in a if shared}
     assert sorted(unique) == sorted([*alone, *several])
-
-
-def _once(reply: list[tuple[int, int, bool]]) -> set[tuple[int, int, bool]]:
-    return set(reply)
 
 
 def test_waiting_matches_are_flushed_if_hits_are_missing():
     schema = hits_schema(pa.int64(), pa.int64())
     row = {"post": 0, "post_id": 1, "subscription_id": 2, "shared": True}
     deduplicator = MatchDeduplicator()
-    early = [len(found) for found in deduplicator.add(7, 3, pa.RecordBatch.from_pylist([row, row], schema))]
+    early = [len(table) for table in deduplicator.add(7, 3, pa.RecordBatch.from_pylist([row, row], schema))]
     assert sum(early) == 0
-    assert [found.num_rows for found in deduplicator.flush()] == [1]
+    assert [table.num_rows for table in deduplicator.flush()] == [1]
 
 
 def test_a_subscription_to_hot_terms_is_on_every_split_and_reported_once(tmp_path):
@@ -99,12 +95,12 @@ def test_a_subscription_to_hot_terms_is_on_every_split_and_reported_once(tmp_pat
     others = [f"w{number}" for number in range(30)]
     posts = [RawPost(f"rain {others[n % 30]} {others[(7 * n + 3) % 30]}") for n in range(200)]
     queries = ["rain", "rain w3", *others]
-    learn = word_plan_fitter("salb+", posts, 8)
-    index, _ = create_index(tmp_path / "index", subscription_table(queries), PlanRecord("salb+", 8, 1), learn)
-    subscribers = [n for n in range(8) for live in index.open_shard(n) if 0 in live.segment.ids.to_pylist()]
+    fit = word_plan_fitter("salb+", posts, 8)
+    index, _ = create_index(tmp_path / "index", subscription_table(queries), PlanRecord("salb+", 8, 1), fit)
+    subscribers = [n for n in range(8) for view in index.open_shard(n) if 0 in view.segment.ids.to_pylist()]
     assert len(subscribers) > 2
     assert index.manifest.shared
-    one_word = [n for n in range(8) for live in index.open_shard(n) if 1 in live.segment.ids.to_pylist()]
+    one_word = [n for n in range(8) for view in index.open_shard(n) if 1 in view.segment.ids.to_pylist()]
     assert len(one_word) == 1, "a term that is not hot decides its matcher"
     duplicated = match_index(index, posts, 50, deduplicate=False)
     assert len(duplicated) > len(set(duplicated)), "deduplication would not be needed"
@@ -113,13 +109,16 @@ def test_a_subscription_to_hot_terms_is_on_every_split_and_reported_once(tmp_pat
 
 def test_a_hot_term_routes_each_post_to_one_of_its_splits(tmp_path):
     posts = [RawPost("rain") for _ in range(400)]
-    said = [RawPost(f"rain w{n % 40}") for n in range(200)]
+    sample = [RawPost(f"rain w{n % 40}") for n in range(200)]
     index, _ = create_index(
-        tmp_path / "index", subscription_table(["rain"]), PlanRecord("salb+", 8, 1), word_plan_fitter("salb+", said, 8)
+        tmp_path / "index",
+        subscription_table(["rain"]),
+        PlanRecord("salb+", 8, 1),
+        word_plan_fitter("salb+", sample, 8),
     )
-    received = index.analyzer().analyze(pa.array([post.text for post in posts]))
-    shares = Router(index).route(received, np.full((len(posts), 2), np.nan)).batches
-    loads = [len(share.posts) for share in shares]
+    batch = index.analyzer().analyze(pa.array([post.text for post in posts]))
+    routed = Router(index).route(batch, np.full((len(posts), 2), np.nan)).batches
+    loads = [len(part.posts) for part in routed]
     assert sum(loads) == len(posts)
     assert len(loads) > 2
     assert max(loads) < 0.5 * len(posts)

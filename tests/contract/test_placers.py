@@ -67,9 +67,11 @@ def lasp_by_definition(subscriptions, matcher_of, matchers, cost):
         best = None
         for matcher in sorted({int(matcher_of[word]) for word in words}):
             extra = len(words - held[matcher])
-            loads = [cost.base + cost.each * len(held[m] | (words if m == matcher else set())) for m in range(matchers)]
+            loads = [
+                cost.base_ns + cost.term_ns * len(held[m] | (words if m == matcher else set())) for m in range(matchers)
+            ]
             imbalance = float(np.std(loads) / np.mean(loads)) if np.mean(loads) else 0.0
-            key = (round((cost.base + cost.each * extra) * imbalance, 9), extra, matcher)
+            key = (round((cost.base_ns + cost.term_ns * extra) * imbalance, 9), extra, matcher)
             best = key if best is None else min(best, key)
         placed.append(best[2])
         held[best[2]] |= words
