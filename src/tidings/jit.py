@@ -1,4 +1,4 @@
-"""Compile kernels with numba: ahead of use, over flat arrays, cached on disk.
+"""Compile kernels with numba: before their first call, over flat arrays, cached on disk.
 
 Kernels have explicit signatures. They are compiled (or loaded from the cache) when their module is imported, never
 during a batch, and read-only arrays (Arrow buffers, memory maps) need no second compilation.
@@ -65,7 +65,7 @@ def kernel(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], Calla
     return compiled
 
 
-def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+def inline(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function to be inlined into kernels. (Cached separately it would be called: 1.4 times slower.)"""
     compiled: Callable[..., Any] = numba.njit(forceinline=True, **_OPTIONS)(function)
     return compiled

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidings.batch.match_files import batch_session, translated_errors
-from tidings.correlate.story_samples import telling
-from tidings.correlate.tag_parser import Parser
+from tidings.correlate.story_samples import find_story_posts
+from tidings.correlate.tag_parser import TagParser
 from tidings.correlate.trends import Story
 from tidings.ingest.post_files import PostFiles
 from tidings.spark.arrow_blobs import ArrowBatches, Stage
@@ -51,8 +51,8 @@ def _select_samples(posts: DataFrame, stories: Sequence[Story], count: int) -> D
         (F.col(name).cast("string") if name in posts.columns else F.lit(None).cast("string")).alias(f"_{name}")
         for name in ("id", "text")
     ]
-    first = min(story.lead.window_start_us for story in stories)
-    last = max(story.lead.window_end_us for story in stories)
+    first = min(story.strongest.window_start_us for story in stories)
+    last = max(story.strongest.window_end_us for story in stories)
     rows = select_parser_columns(posts.select("*", *identity), "_id", "_text")
     in_time = rows.where(F.col("time").between(first, last))
     return in_time.mapInArrow(_sample_stage(list(stories), count), _SAMPLE_SCHEMA)
@@ -60,11 +60,11 @@ def _select_samples(posts: DataFrame, stories: Sequence[Story], count: int) -> D
 
 def _sample_stage(stories: list[Story], count: int) -> Stage:
     def stage(batches: ArrowBatches) -> ArrowBatches:
-        parser = Parser()
+        parser = TagParser()
         for batch in batches:
             parsed = parser.parse(batch)
             for number, story in enumerate(stories):
-                rows = telling(parsed, story)[:count]
+                rows = find_story_posts(parsed, story)[:count]
                 if len(rows):
                     sample = batch.take(pa.array(rows))
                     story_number = pa.array([number] * len(rows), pa.int32())
