@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rich.console import Console
-from tests.cli.runs import tidings
+from tests.cli.runs import run_command
 
 from tidings.cli.demo_screen import DemoScreen, highlight
 from tidings.demo.feed import SEED
@@ -15,7 +15,7 @@ from tidings.query.parse import parse
 
 
 def test_demo_reports_the_brute_force_matches(tmp_path):
-    result = tidings("demo", "--seconds", "2", folder=tmp_path)
+    result = run_command("demo", "--seconds", "2", folder=tmp_path)
     assert result.code == 0, result.err
     assert result.err == ""
     posts = generate_posts(600, SEED)

@@ -40,7 +40,7 @@ spark.stop()
 for name in list(system.getProperties().stringPropertyNames()):
     if name.startswith("spark."):
         system.clearProperty(name)
-spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark = SparkSession.builder.appName("user").master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 assert tidings.session() is spark
 assert spark.conf.get("spark.python.daemon.module", None) is None
 check(spark)
