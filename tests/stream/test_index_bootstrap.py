@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidings.balance.refresh_policy import RefreshPolicy
+from tidings.index import manifest
 from tidings.store import open_store
 from tidings.stream.index_bootstrap import open_or_build_index
 from tidings.stream.options import StreamOptions
@@ -26,3 +27,15 @@ def test_partitioning_options_without_effect_are_logged(tmp_path, events, chosen
     assert (spec is None) == ("execution_mode" not in chosen)
     expected = [] if ignored is None else [f'options have no effect options={ignored} reason="the index is replicated"']
     assert events == expected
+
+
+def test_an_index_of_an_older_format_is_built_again(tmp_path, monkeypatch):
+    options = StreamOptions("posts", str(tmp_path), tmp_path, execution_mode="replicated")
+    with open_store(tmp_path) as store:
+        store.subscriptions.add("storm")
+        with monkeypatch.context() as patch:
+            patch.setattr(manifest, "FORMAT_VERSION", manifest.FORMAT_VERSION - 1)
+            open_or_build_index(options, store)
+        updater, _ = open_or_build_index(options, store)
+        assert updater.index.manifest.subscriptions == 1
+        assert manifest.list_versions(tmp_path / "index") == [updater.index.version]
