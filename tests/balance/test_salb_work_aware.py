@@ -1,4 +1,4 @@
-"""`salb+` that knows the subscriptions: what words bring, by definition, and where they go for it."""
+"""`salb+` with subscriptions: the work of terms by definition, and their assignment."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ queries = st.lists(st.lists(words, min_size=1, max_size=3, unique=True).map(" ".
 WEIGHT = 4.0
 
 
-def asked_of(said: list[str], wanted: list[str]) -> SubscriptionSample:
+def build_sample(texts: list[str], query_texts: list[str]) -> SubscriptionSample:
     vocabulary = GrowingVocabulary()
-    table = pa.table({"id": np.arange(len(wanted)), "query": pa.array(wanted, pa.string())})
+    table = pa.table({"id": np.arange(len(query_texts)), "query": pa.array(query_texts, pa.string())})
     conjunctions = compile_subscriptions(table, vocabulary).conjunctions
     terms = vocabulary.added.terms()
-    received = concat_batches(analyze_texts(pa.array(said, pa.string()), Vocabulary.build(terms)))
+    received = concat_batches(analyze_texts(pa.array(texts, pa.string()), Vocabulary.build(terms)))
     return SubscriptionSample.build(terms, conjunctions, received)
 
 
-def conjunctions_of(asked: SubscriptionSample) -> list[frozenset[int]]:
-    bounds = itertools.pairwise(asked.conjunctions.starts.astype(int).tolist())
-    return [frozenset(asked.conjunctions.terms[a:b].tolist()) for a, b in bounds]
+def list_conjunctions(sample: SubscriptionSample) -> list[frozenset[int]]:
+    bounds = itertools.pairwise(sample.conjunctions.starts.astype(int).tolist())
+    return [frozenset(sample.conjunctions.terms[a:b].tolist()) for a, b in bounds]
 
 
 @settings(max_examples=100, deadline=None)
 @given(posts, queries)
-def test_the_work_of_words_is_counted_by_definition(said, wanted):
-    asked = asked_of(said, wanted)
-    asking = conjunctions_of(asked)
-    names = {term.decode(): number for number, term in enumerate(asked.terms, 1)}
-    saying = [[names[word] for word in post.split() if word in names] for post in said]
-    said_counts, entries, matches = asked.measure_work()
-    assert said_counts[1:].tolist() == [sum(post.count(w) for post in saying) for w in range(1, len(names) + 1)]
-    assert entries[1:].tolist() == [sum(max(c) == w for c in set(asking)) for w in range(1, len(names) + 1)]
-    assert matches.tolist() == [sum(conjunction <= set(post) for post in saying) for conjunction in asking]
+def test_work_of_terms_equals_the_definition(texts, query_texts):
+    sample = build_sample(texts, query_texts)
+    conjunctions = list_conjunctions(sample)
+    names = {term.decode(): number for number, term in enumerate(sample.terms, 1)}
+    containing = [[names[word] for word in post.split() if word in names] for post in texts]
+    post_counts, entries, matches = sample.measure_work()
+    assert post_counts[1:].tolist() == [sum(post.count(w) for post in containing) for w in range(1, len(names) + 1)]
+    assert entries[1:].tolist() == [sum(max(c) == w for c in set(conjunctions)) for w in range(1, len(names) + 1)]
+    assert matches.tolist() == [sum(conjunction <= set(post) for post in containing) for conjunction in conjunctions]
 
 
 def overload(loads: list[float], matcher: int, extra: int, frequency: int, work: int) -> float:
@@ -57,65 +57,69 @@ def overload(loads: list[float], matcher: int, extra: int, frequency: int, work:
 
 @settings(max_examples=100, deadline=None)
 @given(posts, st.integers(1, 4), st.lists(st.integers(0, 9), min_size=7, max_size=7))
-def test_work_counts_as_load_wherever_a_word_goes(said, matchers, brought):
-    corpus = Corpus.from_texts(pa.array(said, pa.string()))
+def test_work_counts_as_load_of_the_matcher(texts, matchers, term_work):
+    corpus = Corpus.from_texts(pa.array(texts, pa.string()))
     sets = [set(corpus.post_terms[a:b].tolist()) for a, b in itertools.pairwise(corpus.post_starts.astype(int))]
-    work = brought[: len(corpus.terms)]
+    work = term_work[: len(corpus.terms)]
     chosen = [-1] * len(work)
     order = sorted(range(len(work)), key=lambda word: -(int(corpus.frequency[word]) + work[word]))
-    for word in order * 2:  # every word chooses, then chooses again
+    for word in order * 2:  # every term is assigned twice
         chosen[word] = -1
         loads = [
             sum(any(chosen[o] == m for o in post) for post in sets)
             + sum(w for w, c in zip(work, chosen, strict=True) if c == m)
             for m in range(matchers)
         ]
-        saying = [post for post in sets if word in post]
-        extra = [sum(not any(chosen[o] == m for o in post) for post in saying) for m in range(matchers)]
-        keys = [(overload(loads, m, extra[m], len(saying), work[word]), extra[m], m) for m in range(matchers)]
+        containing = [post for post in sets if word in post]
+        extra = [sum(not any(chosen[o] == m for o in post) for post in containing) for m in range(matchers)]
+        keys = [(overload(loads, m, extra[m], len(containing), work[word]), extra[m], m) for m in range(matchers)]
         chosen[word] = min(keys)[2]
     assert salb_plus(corpus, matchers, np.array(work, np.int64)).tolist() == chosen
 
 
-def test_words_said_together_stay_together_until_they_bring_too_much():
-    """Two words in all ten posts: on one matcher they cost ten posts, on two twenty; with work they go apart."""
+def test_co_occurring_terms_are_separated_if_their_work_is_too_much():
+    """Two terms in all ten posts cost ten posts on one matcher and twenty on two; with work they are separated."""
     corpus = Corpus.from_texts(pa.array(["storm flood"] * 10, pa.string()))
     assert len(set(salb_plus(corpus, 2, np.array([100, 100])).tolist())) == 2
 
 
-def test_only_words_that_lead_are_learned_and_a_word_with_much_work_is_split():
-    said = ["storm flood"] * 50 + ["storm"] * 30 + ["coffee"] * 40
-    wanted = ["storm flood", "storm", *["coffee"] * 40]  # coffee is asked for by many
-    plan = fit_work_aware(asked_of(said, wanted), 8)
+def test_only_anchors_are_learned_and_one_with_much_work_is_split():
+    texts = ["storm flood"] * 50 + ["storm"] * 30 + ["coffee"] * 40
+    query_texts = ["storm flood", "storm", *["coffee"] * 40]  # many subscriptions contain coffee
+    plan = fit_work_aware(build_sample(texts, query_texts), 8)
     known = dict(zip(plan.vocabulary.terms(), plan.splits.counts.tolist(), strict=True))
     assert set(known) == {b"storm", b"flood", b"coffe"}
     assert known[b"coffe"] > 1
-    assert set(fit_work_aware(asked_of(said, wanted), 8, split_hot=False).splits.counts.tolist()) == {1}
-    unled = fit_work_aware(asked_of(said, ["storm flood", "storm flood"]), 8, split_hot=False)
-    assert len(unled.vocabulary) == 1
+    assert set(fit_work_aware(build_sample(texts, query_texts), 8, split_hot=False).splits.counts.tolist()) == {1}
+    without_anchor = fit_work_aware(build_sample(texts, ["storm flood", "storm flood"]), 8, split_hot=False)
+    assert len(without_anchor.vocabulary) == 1
 
 
 @settings(max_examples=200, deadline=None)
 @given(posts, queries, st.integers(1, 8))
-def test_every_lead_that_is_said_was_learned_as_one(said, wanted, matchers):
-    """An index takes the hot words of the plan and finds the leads by itself: the very ones the plan was made for."""
-    asked = asked_of(said, wanted)
-    plan = fit_work_aware(asked, matchers)
-    hot = np.flatnonzero(np.concatenate([[False], plan.splits_of(asked.terms).counts > 1])).astype(np.uint32)
-    leads = np.unique(anchor_terms(asked.conjunctions, hot))
-    heard = [asked.terms[lead - 1] for lead in leads.tolist() if lead and (asked.posts.terms == lead).any()]
-    assert (plan.vocabulary.find_ids(heard) > 0).all()
-    assert set(plan.vocabulary.terms()) <= {*heard, *(asked.terms[word - 1] for word in hot.tolist())}
+def test_every_anchor_that_occurs_was_learned(texts, query_texts, matchers):
+    """An index derives the anchors from the hot terms of the plan: they must be those that the plan was learned for."""
+    sample = build_sample(texts, query_texts)
+    plan = fit_work_aware(sample, matchers)
+    hot = np.flatnonzero(np.concatenate([[False], plan.splits_of(sample.terms).counts > 1])).astype(np.uint32)
+    anchors = np.unique(anchor_terms(sample.conjunctions, hot))
+    occurring = [
+        sample.terms[anchor - 1] for anchor in anchors.tolist() if anchor and (sample.posts.terms == anchor).any()
+    ]
+    assert (plan.vocabulary.find_ids(occurring) > 0).all()
+    assert set(plan.vocabulary.terms()) <= {*occurring, *(sample.terms[word - 1] for word in hot.tolist())}
 
 
-def test_a_hot_word_that_leads_nowhere_stays_hot():
-    """With `work` not told as hot, an index would let it lead who asks for two hot words."""
-    said = ["great work"] * 60 + ["work"] * 60 + [f"rare{number}" for number in range(40)]
-    plan = fit_work_aware(asked_of(said, ["great work", "work rare1", *(f"rare{number}" for number in range(40))]), 8)
+def test_hot_term_that_is_not_an_anchor_stays_hot():
+    """Otherwise an index would use `work` as the anchor of a subscription with two hot terms."""
+    texts = ["great work"] * 60 + ["work"] * 60 + [f"rare{number}" for number in range(40)]
+    plan = fit_work_aware(
+        build_sample(texts, ["great work", "work rare1", *(f"rare{number}" for number in range(40))]), 8
+    )
     assert (plan.splits_of([b"work", b"great"]).counts > 1).all()
 
 
-def test_who_does_not_know_what_is_asked_learns_from_the_words_alone():
+def test_plan_without_subscriptions_is_learned_from_the_terms():
     texts = pa.array(["storm flood", "storm"] * 10, pa.string())
     plan = fit_texts("salb+", texts, [b"storm", b"flood"], None, 2)
     assert plan.algorithm == "salb+"

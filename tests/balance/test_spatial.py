@@ -1,4 +1,4 @@
-"""PS²Stream's partitioning on examples small enough to work out by hand, and against its definitions."""
+"""PS²Stream partitioning: small examples computed by hand, and comparison with the definitions."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ MODEL = LoadModel(check_ns=1, post_ns=10, insert_ns=2, delete_ns=1, turnover=1)
 SETTINGS = HybridSettings(sigma=1.5, delta=0.9, epsilon=0.01, theta=4, text=split_by_frequency)
 
 
-def _upright(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+def order_corners(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
     one, other, third, fourth = box
     return min(one, third), min(other, fourth), max(one, third), max(other, fourth)
 
 
-def ground(
+def build_grid(
     posts: list[tuple[list[int], float, float]], queries: list[tuple[list[int], tuple[float, ...]]]
 ) -> GridWorkload:
-    """Posts say words at (lon, lat); queries ask for words (the first: the anchor) in a box. A line at every degree."""
-    sizes, asked = [len(words) for words, _, _ in posts], [len(words) for words, _ in queries]
+    """Build a grid with a line at every degree. The first term of a query is its anchor."""
+    sizes, query_sizes = [len(words) for words, _, _ in posts], [len(words) for words, _ in queries]
     ends = np.cumsum([0, *sizes]).astype(np.uint32)
     work = Workload(
         terms=[b"w%d" % number for number in range(1, 9)],
@@ -48,39 +48,39 @@ def ground(
         anchors=np.array([words[0] for words, _ in queries], np.uint32),
         boxes=np.array([box for _, box in queries], np.float64).reshape(-1, 4),
         conjunction_terms=np.array([w for words, _ in queries for w in words], np.uint32),
-        conjunction_starts=np.cumsum([0, *asked]).astype(np.uint64),
+        conjunction_starts=np.cumsum([0, *query_sizes]).astype(np.uint64),
     )
     lines = GridLines(np.arange(1.0, 8.0), np.arange(1.0, 8.0))
     return GridWorkload.build(work, lines, MODEL)
 
 
-# Two towns. In the west posts say 1 and 2, and that is asked for in small boxes. In the east they say 3, and what is
-# asked for, in boxes of the whole town, is 4 and 5, which is hardly ever said.
+# Two towns. In the west, posts have terms 1 and 2, and queries contain them in small boxes. In the east, posts have
+# term 3, and the queries, whose box is the whole town, contain 4 and 5, which are rare in posts.
 WEST = [([1], 0.5, 0.5), ([1, 2], 0.5, 1.5), ([2], 1.5, 0.5), ([1], 1.5, 1.5)]
 EAST = [([3], 6.5, 0.5), ([3, 4], 6.5, 1.5), ([3], 7.5, 0.5), ([3, 5], 7.5, 1.5)]
 ASKED_WEST = [([1], (0.2, 0.2, 0.8, 0.8)), ([2], (1.2, 0.2, 1.8, 0.8)), ([1], (1.2, 1.2, 1.8, 1.8))]
 ASKED_EAST = [([4], (6.0, 0.0, 7.9, 1.9)), ([5], (6.0, 0.0, 7.9, 1.9))]
-TOWNS = ground(WEST + EAST, ASKED_WEST + ASKED_EAST)
+TOWNS = build_grid(WEST + EAST, ASKED_WEST + ASKED_EAST)
 
 
-def test_the_load_is_that_of_definition_1():
+def test_load_equals_definition_1():
     assert MODEL.load(7, 5) == 1 * 7 * 5 + 10 * 7 + 2 * 5 + 1 * 5
     with_update_rate = LoadModel.with_update_rate(1000, 500)
     assert 500 * with_update_rate.turnover * 2 * 5 == 1000  # five posts for each insertion or deletion
 
 
-def test_the_similarity_is_the_cosine_of_word_counts():
-    # said: 1 three times, 2 twice, 3 four times, 4 once, 5 once; asked: 1 twice, 2, 4 and 5 once
+def test_similarity_is_the_cosine_of_term_counts():
+    # In posts: 1 three times, 2 twice, 3 four times, 4 once, 5 once. In queries: 1 twice, 2, 4 and 5 once.
     expected = (3 * 2 + 2 + 1 + 1) / np.sqrt((9 + 4 + 16 + 1 + 1) * (4 + 1 + 1 + 1))
     assert TOWNS.root().similarity() == pytest.approx(expected)
 
 
-def test_only_posts_that_say_an_anchor_are_sent():
+def test_only_posts_with_an_anchor_are_routed():
     assert TOWNS.root().routed_posts().tolist() == [0, 1, 2, 3, 5, 7]
     assert TOWNS.root().load() == MODEL.load(6, 5)
 
 
-def test_halves_are_cut_at_the_median_and_queries_across_the_cut_are_in_both():
+def test_cut_is_at_the_median_and_queries_across_it_are_in_both_parts():
     west, east = TOWNS.root().cut(0)
     assert (sorted(west.posts.tolist()), sorted(east.posts.tolist())) == ([0, 1, 2, 3], [4, 5, 6, 7])
     assert (west.conjunctions.tolist(), east.conjunctions.tolist()) == ([0, 1, 2], [3, 4])
@@ -88,18 +88,18 @@ def test_halves_are_cut_at_the_median_and_queries_across_the_cut_are_in_both():
     assert set(low.conjunctions.tolist()) & set(high.conjunctions.tolist()) == {3, 4}
 
 
-def test_phase_one_finds_the_town_where_words_are_to_be_shared_out():
+def test_phase_one_finds_the_town_to_split_by_text():
     leaves = find_subspaces(TOWNS.root(), 10, SETTINGS)
     # Cut into columns, the west has 8 / √(13·5) = 0.992, the east 2 / √(18·2) = 0.333; into rows it would be 2 / √(6·4)
     # = 0.408 and 4 / √(11·3) = 0.696. So columns; the west is above δ. The east's rows have 0 and 2 / √(6·2) = 0.577,
-    # and are cut. Where nothing asked for is said, it stays so; the other row's columns have 1 / √(2·2) = 0.5: cut.
+    # and are cut. A row whose posts have no anchor stays as it is; the other row's columns have 1 / √(2·2) = 0.5: cut.
     assert [sorted(node.posts.tolist()) for node in leaves.either] == [[0, 1, 2, 3]]
     assert sorted(sorted(node.posts.tolist()) for node in leaves.by_text) == [[4, 6], [5], [7]]
     tolerant = find_subspaces(TOWNS.root(), 10, HybridSettings(delta=0.9, epsilon=0.35))
     assert [sorted(node.posts.tolist()) for node in tolerant.by_text] == [list(range(8))]
 
 
-def test_the_number_of_parts_is_that_of_the_least_sum_of_loads(monkeypatch):
+def test_number_of_parts_has_the_smallest_sum_of_loads(monkeypatch):
     costs = {"a": [10.0, 4.0, 3.0], "b": [20.0, 15.0, 6.0]}
 
     class Part:
@@ -114,71 +114,71 @@ def test_the_number_of_parts_is_that_of_the_least_sum_of_loads(monkeypatch):
     assert compute_number_partitions(["a", "b"], [False, True], 4, SETTINGS) == [1, 3]  # type: ignore[list-item]
 
 
-def test_the_dynamic_programme_finds_what_trying_all_finds(monkeypatch):
+def test_dynamic_programming_equals_exhaustive_search(monkeypatch):
     rng = np.random.default_rng(3)
     for _ in range(20):
-        count, workers = int(rng.integers(1, 5)), int(rng.integers(5, 8))
-        costs = rng.integers(1, 100, (count, workers)).astype(float)
+        count, matchers = int(rng.integers(1, 5)), int(rng.integers(5, 8))
+        costs = rng.integers(1, 100, (count, matchers)).astype(float)
         monkeypatch.setattr(
             kdt_hybrid,
             "partition_node",
             lambda n, t, k, s, costs=costs: [type("P", (), {"load": lambda self: costs[n, k - 1]})()],
         )
-        found = compute_number_partitions(list(range(count)), [False] * count, workers, SETTINGS)  # type: ignore[arg-type]
-        ways = [way for way in itertools.product(range(1, workers + 1), repeat=count) if sum(way) == workers]
+        found = compute_number_partitions(list(range(count)), [False] * count, matchers, SETTINGS)  # type: ignore[arg-type]
+        ways = [way for way in itertools.product(range(1, matchers + 1), repeat=count) if sum(way) == matchers]
         best = min(sum(costs[n, k - 1] for n, k in enumerate(way)) for way in ways)
-        assert sum(found) == workers
+        assert sum(found) == matchers
         assert sum(costs[n, k - 1] for n, k in enumerate(found)) == best
 
 
-def test_nodes_are_merged_from_the_heaviest_on_where_they_raise_the_load_least():
+def test_nodes_are_merged_in_descending_order_of_load():
     root = TOWNS.root()
     west, east = root.cut(0)
     parts = [*west.split_by_space(2), *east.split_by_text(2, split_by_frequency)]
     chosen, loads = merge_nodes(parts, 2)
-    # The west's columns have two posts each and one and two queries; each word of the east is asked for and said once.
+    # The columns of the west have two posts each and one and two queries; each term of the east has one of both.
     own = [node.load() for node in parts]
     assert sorted(own) == sorted([MODEL.load(2, 1), MODEL.load(2, 2), MODEL.load(1, 1), MODEL.load(1, 1)])
-    for worker in (0, 1):
-        mine = [node for node, to in zip(parts, chosen, strict=True) if to == worker]
-        posts = set().union(*(node.routed_posts().tolist() for node in mine))
-        queries = set().union(*(node.conjunctions.tolist() for node in mine))
-        assert loads[worker] == MODEL.load(len(posts), len(queries))
+    for matcher in (0, 1):
+        assigned = [node for node, to in zip(parts, chosen, strict=True) if to == matcher]
+        posts = set().union(*(node.routed_posts().tolist() for node in assigned))
+        queries = set().union(*(node.conjunctions.tolist() for node in assigned))
+        assert loads[matcher] == MODEL.load(len(posts), len(queries))
     assert load_ratio(loads) < 1.5
 
 
-def test_the_tree_covers_all_of_space_and_all_words_once():
+def test_tree_covers_every_cell_and_every_term_once():
     leaves = partition_hybrid(TOWNS.root(), 3, SETTINGS)
     covered = np.zeros((8, 8), np.int64)
     for cells in {node.cells for node, _ in leaves}:
         left, low, right, high = cells
         covered[low:high, left:right] += 1
     assert (covered == 1).all()
-    assert {worker for _, worker in leaves} == {0, 1, 2}
+    assert {matcher for _, matcher in leaves} == {0, 1, 2}
     for node, _ in leaves:
-        together = [one for one, _ in leaves if one.cells == node.cells]
-        if len(together) > 1:
-            words = np.concatenate([one.terms for one in together])
+        siblings = [one for one, _ in leaves if one.cells == node.cells]
+        if len(siblings) > 1:
+            words = np.concatenate([one.terms for one in siblings])
             assert len(words) == len(set(words.tolist()))
 
 
 @pytest.mark.parametrize("posts", [[], WEST[:1]])
-def test_next_to_nothing_can_be_shared_out_too(posts):
-    empty = ground(posts, [])
+def test_partitioning_works_with_almost_no_posts(posts):
+    empty = build_grid(posts, [])
     assert all(isinstance(node, KdtNode) for node, _ in partition_hybrid(empty.root(), 3, SETTINGS))
 
 
-def test_positions_that_are_not_there_count_for_nothing():
-    work = ground([([1], float("nan"), float("nan")), *WEST], ASKED_WEST)
+def test_posts_without_a_position_are_ignored():
+    work = build_grid([([1], float("nan"), float("nan")), *WEST], ASKED_WEST)
     assert work.root().posts.tolist() == [1, 2, 3, 4]
 
 
-boxes_ = st.lists(st.tuples(*[st.floats(-12, 12, allow_nan=False)] * 4).map(_upright), max_size=8)
+boxes_ = st.lists(st.tuples(*[st.floats(-12, 12, allow_nan=False)] * 4).map(order_corners), max_size=8)
 
 
 @settings(max_examples=60, deadline=None)
 @given(boxes=boxes_, seed=st.integers(0, 9))
-def test_touched_cells_are_those_that_looking_at_every_cell_finds(boxes, seed):
+def test_touched_cells_equal_checking_every_cell(boxes, seed):
     rng = np.random.default_rng(seed)
     lines = GridLines(np.unique(rng.integers(-9, 9, 5)).astype(float), np.unique(rng.integers(-9, 9, 4)).astype(float))
     name_of = rng.integers(0, 4, lines.columns * lines.rows).astype(np.uint32)
@@ -193,24 +193,24 @@ def test_touched_cells_are_those_that_looking_at_every_cell_finds(boxes, seed):
     counted = count_covering(found, lines.columns, lines.rows).reshape(lines.rows, lines.columns)
     for row, column in itertools.product(range(lines.rows), range(lines.columns)):
         assert counted[row, column] == sum((row, column) in own for own in cells)
-    which = np.arange(len(boxes)) // 2  # two boxes of one conjunction
+    which = np.arange(len(boxes)) // 2  # two boxes per conjunction
     name, owner = touched_names(found, lines.columns, name_of, which)
-    told = list(zip(owner.tolist(), name.tolist(), strict=True))
-    wanted = {(n // 2, int(name_of[r * lines.columns + c])) for n, own in enumerate(cells) for r, c in own}
-    assert told == sorted(wanted)
+    counts = list(zip(owner.tolist(), name.tolist(), strict=True))
+    expected = {(n // 2, int(name_of[r * lines.columns + c])) for n, own in enumerate(cells) for r, c in own}
+    assert counts == sorted(expected)
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_what_a_plan_sends_and_holds_is_what_its_definition_says(shared):
+def test_routed_posts_and_held_conjunctions_equal_the_definition(shared):
     posts = [([1, 2], 0.5, 0.5), ([3], 0.5, 0.5), ([1], 5.5, 0.5), ([2, 3], 5.5, 0.5), ([], 0.5, 0.5)]
     queries = [([1], (0.1, 0.1, 0.9, 0.9)), ([2, 1], (0.1, 0.1, 5.9, 0.9)), ([3], (5.1, 0.1, 5.9, 0.9))]
-    work = ground(posts, queries).workload
+    work = build_grid(posts, queries).workload
     lines = GridLines(np.array([3.0]), np.zeros(0))
     west = Area((0, 1), {b"w1": 1, b"w2": 0}) if shared else Area((0,))
     plan = SpatialPlan("by hand", 2, 5, lines, np.array([0, 1], np.uint32), (west, Area((1,)), Area((0, 1))), MODEL)
     sent, held = count_posts_and_conjunctions(plan, work)
-    # West of 3: the first post says w1 and w2, the second w3, which leads to nothing there. East: w1 leads to nothing,
-    # w2 and w3 do. With its words shared out, the first post goes to both workers.
+    # West of 3: the first post has w1 and w2, the second w3, which is no anchor there. East: w1 is no anchor, w2 and w3
+    # are. With shared terms, the first post goes to both matchers.
     assert sent.tolist() == ([1, 2] if shared else [1, 1])
     # The first conjunction lies in the west, the second on both sides, the third in the east.
     assert held.tolist() == ([1, 3] if shared else [2, 2])
@@ -218,34 +218,34 @@ def test_what_a_plan_sends_and_holds_is_what_its_definition_says(shared):
     assert compute_cell_products(plan, work).tolist() == [3 * 2, 2 * 2]
 
 
-def slow_work(plan: SpatialPlan, work: Workload) -> list[list[float]]:
-    """Posts sent, words looked up, conjunctions found and held, by looking at every post, word and conjunction."""
-    row_of, workers = plan.matchers_of(work.terms)
+def count_slowly(plan: SpatialPlan, work: Workload) -> list[list[float]]:
+    """Return posts, lookups, hits and held conjunctions of each matcher, counted one by one."""
+    row_of, matchers = plan.matchers_of(work.terms)
 
     def area_at(lon: float, lat: float) -> int:
         row, column = int(plan.lines.row(np.array([lat]))[0]), int(plan.lines.column(np.array([lon]))[0])
         return int(plan.area_of_cell[row * plan.lines.columns + column])
 
     area, which = plan.areas_of(work.boxes, np.arange(len(work.anchors)))
-    lies = {(int(a), int(q)): int(workers[row_of[a], work.anchors[q]]) for a, q in zip(area, which, strict=True)}
-    told = np.zeros((4, plan.matchers))
+    lies = {(int(a), int(q)): int(matchers[row_of[a], work.anchors[q]]) for a, q in zip(area, which, strict=True)}
+    counts = np.zeros((4, plan.matchers))
     for (lon, lat), (first, end) in zip(work.positions.tolist(), work.analyzed.bounds.tolist(), strict=True):
         words, here = {0, *work.analyzed.terms[first:end].tolist()}, area_at(lon, lat)
-        asked = {q: worker for (a, q), worker in lies.items() if a == here and int(work.anchors[q]) in words}
-        for worker in set(asked.values()):
-            held = {int(work.anchors[q]) for (_, q), other in lies.items() if other == worker}
-            told[:2, worker] += 1, len(words & held)
-        for q, worker in asked.items():
+        routed = {q: matcher for (a, q), matcher in lies.items() if a == here and int(work.anchors[q]) in words}
+        for matcher in set(routed.values()):
+            held = {int(work.anchors[q]) for (_, q), other in lies.items() if other == matcher}
+            counts[:2, matcher] += 1, len(words & held)
+        for q, matcher in routed.items():
             west, south, east, north = work.boxes[q].tolist()
-            told[2, worker] += west <= lon <= east and south <= lat <= north
-    for _, worker in {(q, worker) for (_, q), worker in lies.items()}:
-        told[3, worker] += 1
-    return told.tolist()
+            counts[2, matcher] += west <= lon <= east and south <= lat <= north
+    for _, matcher in {(q, matcher) for (_, q), matcher in lies.items()}:
+        counts[3, matcher] += 1
+    return counts.tolist()
 
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10_000), name=st.sampled_from(["hybrid", "kdt", "kdtree", "grid", "metric"]))
-def test_the_work_of_a_plan_is_what_counting_one_by_one_finds(seed, name):
+def test_work_of_a_plan_equals_counting_one_by_one(seed, name):
     rng = np.random.default_rng(seed)
     posts = [
         (rng.integers(1, 9, rng.integers(0, 5)).tolist(), *rng.uniform(0, 8, 2).tolist())
@@ -253,51 +253,53 @@ def test_the_work_of_a_plan_is_what_counting_one_by_one_finds(seed, name):
     ]
     corners = np.sort(rng.uniform(0, 8, (rng.integers(1, 25), 2, 2)), axis=1)
     queries = [([int(rng.integers(0, 9))], (*low.tolist(), *high.tolist())) for low, high in corners]
-    work = ground(posts, queries).workload
+    work = build_grid(posts, queries).workload
     plan = fit_spatial_plan(name, work, 3)
-    assert WorkSample.build(work).count_operations(plan).tolist() == slow_work(plan, work)
+    assert WorkSample.build(work).count_operations(plan).tolist() == count_slowly(plan, work)
 
 
-def test_the_work_is_told_in_time_by_hand():
+def test_work_in_nanoseconds_equals_an_example_computed_by_hand():
     work = TOWNS.workload
     plan = fit_spatial_plan("kdtree", work, 2)
     west, east = WorkSample.build(work).estimate_ns(plan, WorkModel(post_ns=1000, term_ns=100, hit_ns=10, update_ns=1))
-    # West: four posts say five anchors; only the first, third and fourth lie in a box of their word. East: two posts
-    # say an anchor, and find it; it holds two boxes more, which reach across the line. Eight posts have 0.8 insertions,
-    # so each of five conjunctions has 0.16.
+    # West: four posts have five anchors; only the first, third and fourth are in a box of their term. East: two posts
+    # have an anchor, and match; it also holds two boxes that cross the line. Eight posts come with 0.8 insertions, so
+    # each of five conjunctions has 0.16.
     assert west == pytest.approx(4 * 1000 + 5 * 100 + 3 * 10 + 3 * 0.16)
     assert east == pytest.approx(2 * 1000 + 2 * 100 + 2 * 10 + 4 * 0.16)
 
 
-def test_cuts_have_equal_weights_on_both_sides():
+def test_cut_has_equal_weights_on_both_sides():
     weights = np.array([6.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.5, 0.5])
     heavy = GridWorkload.build(TOWNS.workload, TOWNS.lines, MODEL, weights).root()
     assert [sorted(half.posts.tolist()) for half in heavy.cut(0)] == [[0, 1], [2, 3, 4, 5, 6, 7]]
 
 
-def test_hybrid_is_the_candidate_whose_busiest_worker_has_least_to_do_for_posts_held_out(monkeypatch):
-    """Seven of eight posts lie in the west, but what the eighth finds takes most of the time."""
+def test_hybrid_chooses_the_best_candidate_for_held_out_posts(monkeypatch):
+    """Seven of eight posts are in the west, but matching the eighth takes most of the time."""
     rng = np.random.default_rng(4)
     crowd = [([1], float(rng.uniform(0, 4)), float(rng.uniform(0, 8))) for _ in range(700)]
     few = [([2], float(rng.uniform(4, 8)), float(rng.uniform(0, 8))) for _ in range(100)]
     queries = [([1], (0.0, 0.0, 4.0, 8.0))] + [([2], (4.0, 0.0, 8.0, 8.0))] * 400
     posts = [(crowd + few)[number] for number in rng.permutation(800)]
-    work = ground(posts, queries).workload
+    work = build_grid(posts, queries).workload
     seen: list[int] = []
 
-    def watched(make):
-        def made(workload, workers, model):
+    def record_calls(build):
+        def recorded(workload, matchers, model):
             seen.append(len(workload.positions))
-            return make(workload, workers, model)
+            return build(workload, matchers, model)
 
-        return made
+        return recorded
 
-    monkeypatch.setattr(spatial_registry, "CANDIDATES", [watched(make) for make in spatial_registry.CANDIDATES])
-    judged = WorkSample.build(work)
+    monkeypatch.setattr(spatial_registry, "CANDIDATES", [record_calls(build) for build in spatial_registry.CANDIDATES])
+    sample = WorkSample.build(work)
     busiest = {
-        name: max(judged.estimate_ns(fit_spatial_plan(name, work, 4), WorkModel()))
+        name: max(sample.estimate_ns(fit_spatial_plan(name, work, 4), WorkModel()))
         for name in ("hybrid", "kdtree", "kdt")
     }
     assert busiest["hybrid"] < 0.7 * busiest["kdtree"]
     assert busiest["hybrid"] <= busiest["kdt"]
-    assert seen == [533] * len(spatial_registry.CANDIDATES) + [800]  # a third was held out; the best one is made of all
+    assert seen == [533] * len(spatial_registry.CANDIDATES) + [
+        800
+    ]  # a third is held out; the best candidate is fitted to all
