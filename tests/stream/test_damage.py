@@ -45,7 +45,7 @@ DAMAGES = {
 
 
 @pytest.fixture(scope="module")
-def crashed(spark, tmp_path_factory):
+def crashed_stream(spark, tmp_path_factory):
     """A stream that crashed in its third batch."""
     folder = tmp_path_factory.mktemp("damage")
     feed, state = PostFeed(folder / "in"), folder / "state"
@@ -56,9 +56,9 @@ def crashed(spark, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def results(crashed, tmp_path_factory):
+def results(crashed_stream, tmp_path_factory):
     """The output of `tidings run` for each damage, all in one process: none starts Spark."""
-    feed, state = crashed
+    feed, state = crashed_stream
     folder = tmp_path_factory.mktemp("copies")
     damaged, commands = {}, []
     for number, (name, (pattern, damage)) in enumerate(DAMAGES.items()):
@@ -77,8 +77,8 @@ def test_one_sentence_names_the_damaged_file_and_the_remedy(results, name):
     assert "remove" in result.err.lower() or "restore" in result.err.lower()
 
 
-def test_without_its_checkpoint_a_stream_reads_all_posts_and_repeats_no_match(spark, crashed, tmp_path):
-    feed, state = crashed
+def test_without_its_checkpoint_a_stream_reads_all_posts_and_repeats_no_match(spark, crashed_stream, tmp_path):
+    feed, state = crashed_stream
     copy = shutil.copytree(state, tmp_path / "state")
     shutil.rmtree(copy / "checkpoint")
     before = stored_matches(copy)
@@ -88,8 +88,8 @@ def test_without_its_checkpoint_a_stream_reads_all_posts_and_repeats_no_match(sp
     assert stored_matches(copy) == expected_matches(feed.rows, QUERIES)
 
 
-def test_a_batch_whose_index_version_is_lost_needs_permission_to_use_another(spark, crashed, tmp_path):
-    feed, state = crashed
+def test_a_batch_whose_index_version_is_lost_needs_permission_to_use_another(spark, crashed_stream, tmp_path):
+    feed, state = crashed_stream
     copy = shutil.copytree(state, tmp_path / "state")
     first_file(copy, "index/manifest-*.json").unlink()
     (later,) = subscribe(copy, "storm OR flood OR fire")
@@ -102,8 +102,8 @@ def test_a_batch_whose_index_version_is_lost_needs_permission_to_use_another(spa
     assert stored_matches(copy) == expected_matches(feed.rows, QUERIES) | later_matches
 
 
-def test_a_missing_post_file_of_a_replayed_batch_is_reported(spark, crashed, tmp_path):
-    feed, state = crashed
+def test_a_missing_post_file_of_a_replayed_batch_is_reported(spark, crashed_stream, tmp_path):
+    feed, state = crashed_stream
     file = feed.folder / "00002.jsonl"
     moved = file.rename(tmp_path / file.name)
     try:

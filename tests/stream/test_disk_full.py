@@ -31,7 +31,7 @@ cp -a {state} {copies}/after
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory):
+def finished_stream(tmp_path_factory):
     """Run a stream on a small disk until it is full, then enlarge the disk and run it again."""
     folder = tmp_path_factory.mktemp("full")
     if subprocess.run(
@@ -53,16 +53,16 @@ def ended(tmp_path_factory):
     return feed, copies
 
 
-def test_the_stream_ends_with_one_error_that_names_the_reason(ended):
-    _, copies = ended
+def test_the_stream_ends_with_one_error_that_names_the_reason(finished_stream):
+    _, copies = finished_stream
     lines = (copies / "err").read_text().splitlines()
     errors = [line for line in lines if not EVENT.match(line)]
     assert ((copies / "code").read_text().strip(), len(errors)) == ("1", 1), lines
     assert "space" in errors[0] or "room" in errors[0]
 
 
-def test_no_committed_match_is_lost(ended):
-    feed, copies = ended
+def test_no_committed_match_is_lost(finished_stream):
+    feed, copies = finished_stream
     with open_store(copies / "full") as store:
         ledger = [batch.state for batch in store.batches.recent()]
     complete = ledger.count("done")
@@ -72,6 +72,6 @@ def test_no_committed_match_is_lost(ended):
     )
 
 
-def test_the_stream_continues_on_a_larger_disk(ended):
-    feed, copies = ended
+def test_the_stream_continues_on_a_larger_disk(finished_stream):
+    feed, copies = finished_stream
     assert stored_matches(copies / "after") == expected_matches(feed.rows, [*QUERIES, "zebra"])

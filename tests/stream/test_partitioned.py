@@ -24,7 +24,7 @@ def state(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def ended(spark, state, tmp_path_factory):
+def finished_stream(spark, state, tmp_path_factory):
     """A stream that has read three files, one of them with two rows that are rejected."""
     folder = tmp_path_factory.mktemp("partitioned")
     feed = PostFeed(folder / "in", posts_per_file=100)
@@ -35,19 +35,19 @@ def ended(spark, state, tmp_path_factory):
     return feed, StreamHarness(spark, feed.folder, state, folder / "work", **options).run()
 
 
-def test_the_matches_are_exact(ended, state):
-    feed, _ = ended
+def test_the_matches_are_exact(finished_stream, state):
+    feed, _ = finished_stream
     assert stored_matches(state) == expected_matches(feed.rows, QUERIES)
 
 
-def test_every_row_is_counted_once_although_it_is_read_three_times(ended):
-    feed, snapshot = ended
+def test_every_row_is_counted_once_although_it_is_read_three_times(finished_stream):
+    feed, snapshot = finished_stream
     assert snapshot.posts == len(feed.rows) + 2
     assert snapshot.rejected == 2
 
 
-def test_every_matcher_reports_its_load(ended):
-    _, snapshot = ended
+def test_every_matcher_reports_its_load(finished_stream):
+    _, snapshot = finished_stream
     assert [load.matcher for load in snapshot.matchers] == list(range(MATCHERS))
     assert 0 < max(load.posts for load in snapshot.matchers) <= snapshot.posts
     assert sum(load.matches for load in snapshot.matchers) >= snapshot.matches > 0

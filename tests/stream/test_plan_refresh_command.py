@@ -38,7 +38,7 @@ def story(spark, messages, tmp_path_factory):
         harness.crash(point)
     messages.clear()
     later = None
-    with harness.running() as stream:
+    with harness.running_stream() as stream:
         first = stream.wait_for_posts(len(feed.rows)).plan_version
         request = run_command("plan", "refresh", "--state", state)
         while stream.wait_for_posts(len(feed.rows)).plan_version == first:

@@ -20,7 +20,7 @@ def log_batch(checkpoint: Checkpoint, entry: int, *names: str, committed: bool =
         checkpoint.write(f"commits/{entry}", {})
 
 
-def remaining(checkpoint: Checkpoint) -> list[str]:
+def remaining_files(checkpoint: Checkpoint) -> list[str]:
     return sorted(file.name for file in checkpoint.posts.iterdir())
 
 
@@ -34,10 +34,10 @@ def test_a_file_is_deleted_when_both_queries_have_committed_it(tmp_path):
     log_batch(second, 0, "a.jsonl")
     log_batch(second, 1, "b.jsonl", committed=False)
     assert cleaner.delete() == 1
-    assert remaining(first) == ["b.jsonl", "c.jsonl"]
+    assert remaining_files(first) == ["b.jsonl", "c.jsonl"]
     second.write("commits/1", {})
     assert cleaner.delete() == 1
-    assert remaining(first) == ["c.jsonl"]
+    assert remaining_files(first) == ["c.jsonl"]
     assert cleaner.delete() == 0
 
 
@@ -54,7 +54,7 @@ def test_a_batch_may_have_several_entries_of_a_compact_log(tmp_path):
         checkpoint.add_batch(1, {"logOffset": 2})
         checkpoint.write("commits/1", {})
     assert cleaner.delete() == 1
-    assert remaining(first) == ["a.jsonl"], "a new file with an old name is neither read nor deleted"
+    assert remaining_files(first) == ["a.jsonl"], "a new file with an old name is neither read nor deleted"
 
 
 def test_the_loop_deletes_at_its_end_and_kafka_has_no_files(tmp_path):
@@ -62,7 +62,7 @@ def test_the_loop_deletes_at_its_end_and_kafka_has_no_files(tmp_path):
     with cleanup_loop(SharedSourceCleaner(first.path, second.path)):
         log_batch(first, 0, "a.jsonl")
         log_batch(second, 0, "a.jsonl")
-    assert remaining(first) == []
+    assert remaining_files(first) == []
     first.add_batch(1, {"posts": {"0": 17}})
     first.write("commits/1", {})
     assert SharedSourceCleaner(first.path, second.path).delete() == 0

@@ -29,7 +29,7 @@ def story(spark, tmp_path_factory):
     feed.add_files()
     harness = StreamHarness(spark, feed.folder, state, **OPTIONS)
     harness.crash("after-switch")
-    with harness.running() as stream:
+    with harness.running_stream() as stream:
         stream.wait_for_posts(POSTS)
         for _ in range(8):
             feed.add_files()

@@ -31,7 +31,7 @@ STREAM_SETTINGS = {
 
 @contextmanager
 def stream_session(options: StreamOptions) -> Iterator[SparkSession]:
-    """Start Spark and stop it at the end. Signal handlers stay as they were."""
+    """Start Spark and stop it at the end. Signal handlers do not change."""
     uses_kafka = options.posts.startswith(KAFKA_SCHEME) or options.sink.startswith(KAFKA_SCHEME)
     if uses_kafka:
         check_jars()

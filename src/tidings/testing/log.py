@@ -1,4 +1,4 @@
-"""Capture log events in a test, whatever a command has configured before."""
+"""Capture log events in a test, independent of how logging is configured."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class StreamHarness:
         raise AssertionError(f"{failpoint}: the stream ended without an error")
 
     @contextmanager
-    def running(self) -> Iterator[RunningStream]:
+    def running_stream(self) -> Iterator[RunningStream]:
         """Run in a thread until the block ends; then stop the stream and raise its error."""
         stream = RunningStream(self)
         try:
