@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from tidings.errors import InputError
 from tidings.ingest.subscription_table import from_table
-from tidings.ingest.validation import missing, not_utf8
+from tidings.ingest.validation import missing_field, not_utf8
 from tidings.query.geo.column import parse_region
 from tidings.schemas import REGION_TYPE, RejectedSubscription, SubscriptionFile
 
@@ -166,7 +166,7 @@ class _SubscriptionRows:
         """Add a subscription, or reject it with the first reason."""
         subscription_id = record.get("id")
         if subscription_id is None or subscription_id == "":
-            self.reject(number, None, missing("id"))
+            self.reject(number, None, missing_field("id"))
         elif (
             type(subscription_id) is not str and type(subscription_id) is not int
         ):  # isinstance would accept a bool as an int

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from tidings.errors import InputError
-from tidings.ingest.validation import missing, not_utf8
+from tidings.ingest.validation import missing_field, not_utf8
 from tidings.query.geo.column import parse_region
 from tidings.schemas import REGION_FIELDS, REGION_TYPE, RejectedSubscription, SubscriptionFile, subscription_schema
 
@@ -55,7 +55,7 @@ def from_table(
 
 def _id_column(table: pa.Table, rejections: Rejections) -> pa.ChunkedArray:
     """Return the ids as strings, signed integers or decimals, which Spark supports."""
-    ids = _plain_strings(_required(table, "id"))
+    ids = _plain_strings(_require_column(table, "id"))
     ids = ids.cast(_SIGNED.get(ids.type, ids.type))
     if pt.is_integer(ids.type) or pt.is_decimal(ids.type):
         return ids
@@ -66,7 +66,7 @@ def _id_column(table: pa.Table, rejections: Rejections) -> pa.ChunkedArray:
 
 def _text_columns(table: pa.Table, rejections: Rejections) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     """Return the query and owner columns; reject rows that are not valid UTF-8."""
-    query = _plain_strings(_required(table, "query"))
+    query = _plain_strings(_require_column(table, "query"))
     owner = _plain_strings(table["owner"]) if "owner" in table.column_names else _nulls(len(table), pa.string())
     if pt.is_integer(owner.type):
         owner = owner.cast(pa.string())
@@ -141,7 +141,7 @@ def _reject_missing_ids(table: pa.Table, rejections: Rejections) -> None:
     if pt.is_string(ids.type):
         is_missing = pc.or_(is_missing, pc.fill_null(pc.equal(ids, ""), False))
     for row in _rows_where(is_missing):
-        rejections.setdefault(row, missing("id"))
+        rejections.setdefault(row, missing_field("id"))
 
 
 def _reject_empty(table: pa.Table, rejections: Rejections) -> None:
@@ -176,7 +176,7 @@ def _drop_rows(table: pa.Table, rejections: Rejections) -> pa.Table:
     return (table.filter(pa.array(keep)) if rejections else table).combine_chunks()
 
 
-def _required(table: pa.Table, name: str) -> pa.ChunkedArray:
+def _require_column(table: pa.Table, name: str) -> pa.ChunkedArray:
     if table.column_names.count(name) == 1:
         return table[name]
     if name in table.column_names:

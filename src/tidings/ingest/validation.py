@@ -25,7 +25,7 @@ UNREADABLE_LINE = "the line cannot be read"
 UNREADABLE_TIME = "the time is missing or cannot be read"
 
 
-def missing(field: str) -> str:
+def missing_field(field: str) -> str:
     return f"the {field} is missing"
 
 
@@ -51,21 +51,21 @@ def post_reject_reason(post: Mapping[str, Any]) -> str | None:
         return UNREADABLE_LINE
     text = post.get("text")
     if text is None:
-        return missing("text")
+        return missing_field("text")
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     if len(data) > MAX_TEXT_BYTES:
         return too_long("text", MAX_TEXT_BYTES)
     if not _is_utf8(data):
         return not_utf8("text")
     if post.get("id") is None:
-        return missing("id")
+        return missing_field("id")
     return next(filter(None, (_coordinate_reject_reason(name, post.get(name)) for name in COORDINATE_LIMITS)), None)
 
 
 def stored_id_reject_reason(post_id: str | None) -> str | None:
     """Return the reason why the store cannot keep a post with this id, or None."""
     if post_id is None:
-        return missing("id")
+        return missing_field("id")
     return too_long("id", MAX_ID_BYTES) if len(post_id.encode("utf-8", "surrogatepass")) > MAX_ID_BYTES else None
 
 
@@ -91,10 +91,10 @@ def reject_reason_sql(columns: Collection[str]) -> str:
     Coordinates must be doubles: null if missing, infinite if not a number.
     """
     cases = {f"{CORRUPT_RECORD} IS NOT NULL": UNREADABLE_LINE} if CORRUPT_RECORD in columns else {}
-    cases["text IS NULL"] = missing("text")
+    cases["text IS NULL"] = missing_field("text")
     cases[f"octet_length(text) > {MAX_TEXT_BYTES}"] = too_long("text", MAX_TEXT_BYTES)
     cases["NOT is_valid_utf8(text)"] = not_utf8("text")
-    cases["id IS NULL"] = missing("id")
+    cases["id IS NULL"] = missing_field("id")
     for name, limit in COORDINATE_LIMITS.items() if "lat" in columns else ():
         cases[f"{name} = double('infinity')"] = not_a_number(name)
         cases[f"abs({name}) > {limit}"] = out_of_range(name)

@@ -132,7 +132,7 @@ def explain(
 
 
 def choose_anchor(conjunction: Conjunction, order: dict[Literal, int], rarity: Rarity | None = None) -> str:
-    """Return the anchor of the conjunction: its rarest term, or its longest if `rarity` is None."""
+    """Return the anchor of the conjunction: its rarest term, or without `rarity` its longest."""
     terms = [
         term
         for literal in sorted(conjunction.required, key=order.__getitem__)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidings.ingest.validation import MAX_ID_BYTES, missing, too_long
+from tidings.ingest.validation import MAX_ID_BYTES, missing_field, too_long
 from tidings.store.columns import id_kind, post_columns, replace_invalid
 from tidings.store.database import Int64Array
 
@@ -65,7 +65,7 @@ def _without_rejected(
 ) -> tuple[pa.Table, int, MatchRows, pa.Table | None]:
     """Reject posts that have no id, or one too long for an index."""
     ids = replace_invalid(posts["id"].take(pa.array(invalid)))
-    reasons = pc.if_else(pc.is_null(ids), missing("id"), too_long("id", MAX_ID_BYTES))
+    reasons = pc.if_else(pc.is_null(ids), missing_field("id"), too_long("id", MAX_ID_BYTES))
     rejected = pa.table({"reason": reasons, "excerpt": ids})
     rest = matches.where(~np.isin(matches.post_rows, invalid))
     if not len(rest.post_rows):

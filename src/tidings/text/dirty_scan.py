@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numba import int64, types, uint8, uint64
 
-from tidings.jit import inlined, kernel, read, write
+from tidings.jit import inline, kernel, read, write
 from tidings.text.arrow_buffers import text_buffers
 from tidings.text.byte_masks import BLOCK_BYTES, lowest_bit, pad, suspect_bits
 
@@ -22,7 +22,7 @@ def find_dirty(texts: pa.ChunkedArray) -> pa.Array:
     return pa.array(is_dirty.view(np.bool_))
 
 
-@inlined
+@inline
 def _is_dirty_at(data, at):  # type: ignore[no-untyped-def]
     """Whether a control, a direction mark or a noncharacter starts here.
 

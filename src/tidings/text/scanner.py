@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import uint8, uint64
 
-from tidings.jit import inlined
+from tidings.jit import inline
 from tidings.text import char_classes as c
 from tidings.text.token_table import lower
 
@@ -14,7 +14,7 @@ INVALID = np.uint64(0xFFFD)  # the code point of a byte of invalid UTF-8
 _ONE = np.uint64(1)
 
 
-@inlined
+@inline
 def decode(data, at, end):  # type: ignore[no-untyped-def]
     """Return the code point at an offset and its length in bytes; a byte of invalid UTF-8 is U+FFFD."""
     first = uint64(data[at])
@@ -41,7 +41,7 @@ def decode(data, at, end):  # type: ignore[no-untyped-def]
     return code, size
 
 
-@inlined
+@inline
 def _ends_with_scheme(data, start, end):  # type: ignore[no-untyped-def]
     """Return the length of ``http`` or ``https`` at the end of a word; 0 if neither."""
     size = uint64(5) if end - start >= 5 and lower(data[end - _ONE]) == 115 else uint64(4)
@@ -53,7 +53,7 @@ def _ends_with_scheme(data, start, end):  # type: ignore[no-untyped-def]
     return size if http else uint64(0)
 
 
-@inlined
+@inline
 def link_length(data, start, at, end):  # type: ignore[no-untyped-def]
     """Return how many bytes of the word before `at` belong to a link that continues at `at`; 0 without a link."""
     if at >= end:
@@ -67,13 +67,13 @@ def link_length(data, start, at, end):  # type: ignore[no-untyped-def]
     return uint64(3) if www else uint64(0)
 
 
-@inlined
+@inline
 def _is_alphanumeric(byte):  # type: ignore[no-untyped-def]
     lower = byte | uint8(0x20)
     return (lower >= 97 and lower <= 122) or (byte >= 48 and byte <= 57)
 
 
-@inlined
+@inline
 def entity_end(data, at, end):  # type: ignore[no-untyped-def]
     """Return the end of a well-formed HTML entity that starts at an ampersand; `at` if it is not one."""
     scan = at + _ONE
@@ -89,7 +89,7 @@ def entity_end(data, at, end):  # type: ignore[no-untyped-def]
     return scan + _ONE
 
 
-@inlined
+@inline
 def is_plain_entity(data, at, end):  # type: ignore[no-untyped-def]
     """Whether the entity is ``&amp;`` ``&lt;`` or ``&gt;``: separators, and 99.9 % of the entities in tweets."""
     size = end - at
@@ -100,7 +100,7 @@ def is_plain_entity(data, at, end):  # type: ignore[no-untyped-def]
     return False
 
 
-@inlined
+@inline
 def link_end(data, at, end):  # type: ignore[no-untyped-def]
     """Return the end of a link; an HTML entity other than ``&amp;`` ends it, so that the caller decodes it."""
     while at < end:
@@ -115,7 +115,7 @@ def link_end(data, at, end):  # type: ignore[no-untyped-def]
     return at
 
 
-@inlined
+@inline
 def run_end(data, at, end, classes, singles_too):  # type: ignore[no-untyped-def]
     """Return the end of a hashtag (including letters of scripts without spaces) or a name (without them)."""
     while at < end:
@@ -128,7 +128,7 @@ def run_end(data, at, end, classes, singles_too):  # type: ignore[no-untyped-def
     return at
 
 
-@inlined
+@inline
 def has_letter(data, at, end):  # type: ignore[no-untyped-def]
     while at < end:
         if data[at] != 95:
@@ -137,7 +137,7 @@ def has_letter(data, at, end):  # type: ignore[no-untyped-def]
     return False
 
 
-@inlined
+@inline
 def word_end(data, at, end, classes):  # type: ignore[no-untyped-def]
     """Return the end of the word that starts at `at`."""
     while at < end:
@@ -155,7 +155,7 @@ def word_end(data, at, end, classes):  # type: ignore[no-untyped-def]
     return at
 
 
-@inlined
+@inline
 def single_end(data, at, end, classes):  # type: ignore[no-untyped-def]
     while at < end:
         code, size = decode(data, at, end)

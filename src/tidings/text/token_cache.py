@@ -60,13 +60,13 @@ class TokenCache:
 
     def list_terms(self) -> tuple[NDArray[np.uint64], PackedTerms]:
         """Return the slots of all tokens, and their terms."""
-        starts = np.concatenate([np.zeros(1, np.uint64), np.cumsum(self._sizes.used, dtype=np.uint64)])
-        return self._entries(0)[0], PackedTerms(self._text.used, starts)
+        starts = np.concatenate([np.zeros(1, np.uint64), np.cumsum(self._sizes.values, dtype=np.uint64)])
+        return self._entries(0)[0], PackedTerms(self._text.values, starts)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the content as arrays for files; `load` reads them."""
         arena = self.arena[: int(self.state[token_table.ARENA])]
-        return {"slots": self.slots, "arena": arena, "text": self._text.used, "sizes": self._sizes.used}
+        return {"slots": self.slots, "arena": arena, "text": self._text.values, "sizes": self._sizes.values}
 
     def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Replace the content by that of `to_arrays`. Term ids are not valid afterwards."""
@@ -95,14 +95,14 @@ class _GrowableArray:
         self._size = 0
 
     @property
-    def used(self) -> NDArray[Any]:
+    def values(self) -> NDArray[Any]:
         return self._array[: self._size]
 
     def extend(self, values: NDArray[Any]) -> None:
         size = self._size + len(values)
         if size > len(self._array):
             bigger = np.empty(2 * size, self._array.dtype)
-            bigger[: self._size] = self.used
+            bigger[: self._size] = self.values
             self._array = bigger
         self._array[self._size : size] = values
         self._size = size

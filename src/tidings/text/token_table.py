@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types, uint8, uint32, uint64
 
-from tidings.jit import inlined, kernel, read, write
+from tidings.jit import inline, kernel, read, write
 
 PENDING = np.uint64(0xFFFFFFFF)  # the term id of a token whose term is not derived yet
 PENDING_BIT = np.uint32(0x80000000)  # in the output: marks a slot instead of a term id
@@ -30,12 +30,12 @@ _PRIME = np.uint64(0x100000001B3)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
-@inlined
+@inline
 def lower(byte):  # type: ignore[no-untyped-def]
     return byte | uint8(0x20) if byte >= uint8(65) and byte <= uint8(90) else byte
 
 
-@inlined
+@inline
 def hash_bytes(data, start, end):  # type: ignore[no-untyped-def]
     value = _BASIS
     for at in range(start, end):
@@ -43,7 +43,7 @@ def hash_bytes(data, start, end):  # type: ignore[no-untyped-def]
     return value
 
 
-@inlined
+@inline
 def pack_token(data, start, end):  # type: ignore[no-untyped-def]
     """Return the two words that a token is compared by: its bytes if they fit, otherwise its hash."""
     if end - start > INLINE_BYTES:
@@ -58,7 +58,7 @@ def pack_token(data, start, end):  # type: ignore[no-untyped-def]
     return low, high
 
 
-@inlined
+@inline
 def first_slot(low, high, label, slots):  # type: ignore[no-untyped-def]
     """Return the slot where the search for a token starts."""
     value = (low ^ (high * _PRIME) ^ label) * _MIX
@@ -66,7 +66,7 @@ def first_slot(low, high, label, slots):  # type: ignore[no-untyped-def]
     return (value >> uint64(29)) & uint64(slots.size // SLOT - 1)
 
 
-@inlined
+@inline
 def _same_bytes(data, start, length, arena, at):  # type: ignore[no-untyped-def]
     for offset in range(length):
         if arena[at + uint64(HEADER) + offset] != lower(data[start + offset]):
@@ -74,7 +74,7 @@ def _same_bytes(data, start, length, arena, at):  # type: ignore[no-untyped-def]
     return True
 
 
-@inlined
+@inline
 def find_or_add(data, start, low, high, label, slot, slots, arena, state):  # type: ignore[no-untyped-def]
     """Return the term id of a raw token, or its slot with the pending bit; add the token if it is new."""
     length = label >> uint64(8)
@@ -92,7 +92,7 @@ def find_or_add(data, start, low, high, label, slot, slots, arena, state):  # ty
         slot = (slot + _ONE) & uint64(slots.size // SLOT - 1)
 
 
-@inlined
+@inline
 def _add(data, start, length, kind, slot, slots, arena, state):  # type: ignore[no-untyped-def]
     at = uint64(state[ARENA])
     slots[slot * uint64(SLOT) + uint64(3)] = (at << uint64(32)) | PENDING

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types, uint8, uint32, uint64
 
-from tidings.jit import inlined, kernel, read, write
+from tidings.jit import inline, kernel, read, write
 from tidings.text import char_classes as c
 from tidings.text.byte_masks import BLOCK_BYTES, eight_bytes, lowest_bit, odd_bits, plain_bits, prefetch, special_bits
 from tidings.text.scanner import (
@@ -73,14 +73,14 @@ def scratch_size(longest_row: int) -> int:
     return int(_TOKEN * _MAX_COLLECTED) + int(_LISTS) * (longest_row + 2)
 
 
-@inlined
+@inline
 def _list(scratch, number):  # type: ignore[no-untyped-def]
     """Return where a list of offsets starts."""
     tokens = _TOKEN * _MAX_COLLECTED
     return tokens + number * ((uint64(scratch.size) - tokens) >> uint64(2))
 
 
-@inlined
+@inline
 def _write_offsets(bits, base, scratch, at):  # type: ignore[no-untyped-def]
     """Write the offset of every set bit; return where the next one goes."""
     while bits != 0:
@@ -90,7 +90,7 @@ def _write_offsets(bits, base, scratch, at):  # type: ignore[no-untyped-def]
     return at
 
 
-@inlined
+@inline
 def _find_runs(data, start, end, scratch):  # type: ignore[no-untyped-def]
     """Fill the lists of offsets for a row; return the number of runs of word bytes."""
     starts, ends = _list(scratch, _STARTS), _list(scratch, _ENDS)
@@ -111,7 +111,7 @@ def _find_runs(data, start, end, scratch):  # type: ignore[no-untyped-def]
     return starts - _list(scratch, _STARTS)
 
 
-@inlined
+@inline
 def _emit(term, terms, state):  # type: ignore[no-untyped-def]
     """Append a term; append a gap (0) only after a term that keeps gaps, so never first and never twice."""
     terms[state[USED]] = term & ~GAP_BIT
@@ -119,7 +119,7 @@ def _emit(term, terms, state):  # type: ignore[no-untyped-def]
     state[_GAP] = uint64(term) >> uint64(30)
 
 
-@inlined
+@inline
 def _pack_plain(data, start, end):  # type: ignore[no-untyped-def]
     """Return `pack_token` of ASCII letters and digits, without a loop."""
     size = end - start
@@ -132,7 +132,7 @@ def _pack_plain(data, start, end):  # type: ignore[no-untyped-def]
     return low, high
 
 
-@inlined
+@inline
 def _collect(low, high, label, start, slots, tokens, state):  # type: ignore[no-untyped-def]
     at = state[_COLLECTED] * _TOKEN
     slot = first_slot(low, high, label, slots)
@@ -142,12 +142,12 @@ def _collect(low, high, label, start, slots, tokens, state):  # type: ignore[no-
     state[_COLLECTED] += _ONE
 
 
-@inlined
+@inline
 def _label(start, end, kind):  # type: ignore[no-untyped-def]
     return ((end - start) << uint64(8)) | uint64(kind)
 
 
-@inlined
+@inline
 def _collect_decoded(data, start, end, kind, slots, tokens, state):  # type: ignore[no-untyped-def]
     """Collect a token that may contain non-ASCII bytes; a token that is too long becomes a gap."""
     if end - start <= _MAX_TOKEN:
@@ -157,7 +157,7 @@ def _collect_decoded(data, start, end, kind, slots, tokens, state):  # type: ign
         _collect(_ZERO, _ZERO, _NO_TOKEN, start, slots, tokens, state)
 
 
-@inlined
+@inline
 def _plain_word(data, start, stop, end, slots, tokens, state):  # type: ignore[no-untyped-def]
     """Collect an ASCII word up to `stop`, unless a link starts in it; return where to continue."""
     if data[stop] == 58 or data[stop] == 46:  # colon or dot; padding follows the last row
@@ -175,7 +175,7 @@ def _plain_word(data, start, stop, end, slots, tokens, state):  # type: ignore[n
     return stop
 
 
-@inlined
+@inline
 def _decoded_word(data, start, stop, end, slots, tokens, state):  # type: ignore[no-untyped-def]
     """Collect a word up to `stop`, unless a link starts in it; return where to continue."""
     link = link_length(data, start, stop, end)
@@ -187,7 +187,7 @@ def _decoded_word(data, start, stop, end, slots, tokens, state):  # type: ignore
     return stop
 
 
-@inlined
+@inline
 def _tag(data, start, end, classes, slots, tokens, state):  # type: ignore[no-untyped-def]
     """Take the tag behind a hash sign. Its words count as well, so the place to go on from is the tag's start."""
     stop = run_end(data, start, end, classes, True)
@@ -195,7 +195,7 @@ def _tag(data, start, end, classes, slots, tokens, state):  # type: ignore[no-un
         _collect_decoded(data, start, stop, KIND_TAG, slots, tokens, state)
 
 
-@inlined
+@inline
 def _special(data, at, end, classes, slots, tokens, state):  # type: ignore[no-untyped-def]
     """A hash, an at sign, an ampersand or the end of a field; the place to go on from."""
     byte = data[at]
@@ -217,7 +217,7 @@ def _special(data, at, end, classes, slots, tokens, state):  # type: ignore[no-u
     return after
 
 
-@inlined
+@inline
 def _odd_run(data, at, stop, end, classes, slots, tokens, state):  # type: ignore[no-untyped-def]
     """Process a run with non-ASCII bytes character by character; return where to continue.
 
@@ -244,7 +244,7 @@ def _odd_run(data, at, stop, end, classes, slots, tokens, state):  # type: ignor
     return at
 
 
-@inlined
+@inline
 def _look_up(data, slots, arena, terms, tokens, state):  # type: ignore[no-untyped-def]
     """Append the terms of the collected tokens; tags are stored from terms[TAGS] downwards until the row ends."""
     for number in range(state[_COLLECTED]):
@@ -262,7 +262,7 @@ def _look_up(data, slots, arena, terms, tokens, state):  # type: ignore[no-untyp
     state[_COLLECTED] = _ZERO
 
 
-@inlined
+@inline
 def _specials(data, at, until, end, classes, slots, scratch, state):  # type: ignore[no-untyped-def]
     """Process the special bytes before `until` that no token contains; return where to continue."""
     while at < _STOPPED and scratch[state[_SPECIAL]] < until:
@@ -273,7 +273,7 @@ def _specials(data, at, until, end, classes, slots, scratch, state):  # type: ig
     return at
 
 
-@inlined
+@inline
 def _has_odd(data, at, stop, scratch, state):  # type: ignore[no-untyped-def]
     """Whether the rest of a run must be decoded."""
     while scratch[state[_ODD]] < at:
@@ -281,7 +281,7 @@ def _has_odd(data, at, stop, scratch, state):  # type: ignore[no-untyped-def]
     return scratch[state[_ODD]] < stop or data[at] >= 0x80 or data[at] == 39
 
 
-@inlined
+@inline
 def _tokenize_row(data, start, end, classes, slots, arena, terms, state, scratch):  # type: ignore[no-untyped-def]
     """Tokenize one row into terms[USED:]: words in order, a gap, tags. Return the reason if it ended early, else 0."""
     top = state[USED] + (end - start) + _ONE
@@ -309,7 +309,7 @@ def _tokenize_row(data, start, end, classes, slots, arena, terms, state, scratch
     return _ZERO
 
 
-@inlined
+@inline
 def _append_tags(top, terms, state):  # type: ignore[no-untyped-def]
     """Move the tags after the words, in order of occurrence, with a gap before them."""
     if state[_TAGS] < top:

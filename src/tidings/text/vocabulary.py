@@ -16,7 +16,7 @@ import pyarrow as pa
 from numba import types, uint8, uint32, uint64
 from numpy.typing import NDArray
 
-from tidings.jit import inlined, kernel, read, write
+from tidings.jit import inline, kernel, read, write
 from tidings.text.arrow_buffers import text_buffers
 
 _ONE = np.uint64(1)
@@ -153,7 +153,7 @@ def hash_column(texts: pa.Array) -> NDArray[np.uint64]:
     return hashes
 
 
-@inlined
+@inline
 def bytes_hash(text, start, end):  # type: ignore[no-untyped-def]
     value = _BASIS
     for at in range(start, end):
@@ -167,7 +167,7 @@ def _hash_all(text, starts, hashes):  # type: ignore[no-untyped-def]
         hashes[term] = bytes_hash(text, starts[term], starts[term + _ONE])
 
 
-@inlined
+@inline
 def same_bytes(left, left_start, left_end, right, right_start, right_end):  # type: ignore[no-untyped-def]
     if left_end - left_start != right_end - right_start:
         return False

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Body
 
 from tidings.errors import InputError, StoreError
 from tidings.ingest.inbox import write_posts
-from tidings.ingest.validation import missing, post_reject_reason, stored_id_reject_reason
+from tidings.ingest.validation import missing_field, post_reject_reason, stored_id_reject_reason
 from tidings.text.sanitize import clean_link, clean_text
 from tidings.web import schemas
 from tidings.web.context import Context, Owner
@@ -54,7 +54,7 @@ def _clean_row(post: NewPost, owner: str, row: str) -> dict[str, Any]:
         cleaned["tags"] = tags
     identity = f"api:{owner}:{_identify(post, cleaned)}"
     cleaned = {"id": identity, **cleaned}
-    reason = post_reject_reason(cleaned) if cleaned["text"].strip() else missing("text")
+    reason = post_reject_reason(cleaned) if cleaned["text"].strip() else missing_field("text")
     if reason := reason or stored_id_reject_reason(identity):
         raise InputError(f"{reason[0].upper()}{reason[1:]}{row}.")
     return cleaned
