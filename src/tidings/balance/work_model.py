@@ -24,7 +24,7 @@ _ONE = np.uint64(1)
 
 @dataclass(frozen=True, slots=True)
 class WorkModel:
-    """Costs in nanoseconds. The defaults were measured by `tidings-lab calibrate` on this class of machine."""
+    """Costs in nanoseconds. `tidings_lab.calibrate_work_model` measured the defaults on this class of machine."""
 
     post_ns: float = 90.0  # per post received
     term_ns: float = 140.0  # per term looked up
