@@ -158,9 +158,9 @@ def test_existing_output_is_kept_and_posts_need_a_time(results):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--window", "long"], "such as '5 min'"),
+        (["--window", "long"], "window 'long': not a duration"),
         (["--window", "5 min", "--slide", "2 min"], "whole number of slides"),
-        (["--window", "1 h", "--partitions", "99"], "between 1 and 64"),
+        (["--window", "1 h", "--partitions", "99"], "partitions 99: out of range. Choose a number from 1 to 64."),
         (["--window", "1 h", "--algorithm", "best"], "ds+scl"),
         (["--window", "1 h", "--track", "the"], "cannot be tracked"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from collections import Counter
 
 import pytest
 from tests.cli.runs import run_here
@@ -97,3 +98,18 @@ def test_measure_replaces_its_own_site_and_keeps_others(tmp_path, capsys):
     assert (measured["hosts"], measured["measured"], 0 < measured["ms"][host] < 1_000) == (1, 1, True)
     assert set(read_latencies(file).ms) == {("moon", "a.example"), ("here", host)}
     assert (rejected["hosts"], rejected["measured"]) == (1, 0)  # private addresses are not probed
+
+
+def test_crawl_prints_its_stats_as_json(tmp_path, capsys, monkeypatch):
+    from tidings.crawl.loop import CrawlStats
+    from tidings.stream import crawl_app
+
+    with open_store(tmp_path) as store:
+        store.feeds.add("https://example.com/feed")
+    stats = CrawlStats(rounds=1, visits=3, articles=2, steps=Counter(read=2, failed=1))
+    monkeypatch.setattr(crawl_app, "run_crawl", lambda job: stats)
+    assert run(["crawl", "--state", str(tmp_path), "--once", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["visits"], printed["articles"], printed["steps"]) == (3, 2, {"read": 2, "failed": 1})
+    assert run(["crawl", "--state", str(tmp_path), "--once"]) == 0
+    assert "stopped: 3 visits, 2 new articles" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from tests.cli.runs import CommandResult, run_here
 
 from tidings.demo.generate import DEMO_QUERIES, generate_posts
 
-KEYS = {"algorithm", "matchers", "words", "spread", "imbalance", "cov", "gini", "loads", "throughput"}
+KEYS = {"algorithm", "matchers", "terms", "spread", "imbalance", "cov", "gini", "loads", "throughput"}
 MATCH = ["match", "posts.parquet", "-s", "subs.txt", "--json", "--plan", "partitioned", "--out"]
 COMMANDS = {
     "learn": ["plan", "learn", "posts.parquet", "--matchers", "6", "--out", "w.plan", "--json"],
@@ -63,15 +63,15 @@ def test_learn_prints_the_plan_and_its_quality(results):
 
 def test_sample_and_subscriptions_limit_the_input(results):
     summary = results["narrow"].summary
-    assert (summary["algorithm"], summary["matchers"], summary["split_words"]) == ("gfcl", 3, 0)
+    assert (summary["algorithm"], summary["matchers"], summary["split_terms"]) == ("gfcl", 3, 0)
     assert 400 < summary["learned_from"] <= 500
-    assert summary["words"] < results["learn"].summary["words"] / 4
+    assert summary["terms"] < results["learn"].summary["terms"] / 4
 
 
 def test_show_prints_the_same_as_learn(results):
     learned, shown = results["learn"].summary, results["show"].summary
     assert {name: learned[name] for name in KEYS} == {name: shown[name] for name in KEYS}
-    assert results["about"].summary.keys() == {"algorithm", "matchers", "words", "split_words", "learned_from"}
+    assert results["about"].summary.keys() == {"algorithm", "matchers", "terms", "split_terms", "learned_from"}
 
 
 def test_text_output_has_a_bar_per_matcher(results):

@@ -29,7 +29,7 @@ from tidings.cli import (
     trends,
     webhooks,
 )
-from tidings.cli.options.config import set_up_logging
+from tidings.cli.options.config import FORMAT_VARIABLE, LEVEL_VARIABLE, set_up_logging
 from tidings.version import __version__
 
 app = typer.Typer(
@@ -97,7 +97,7 @@ def tidings(
         LogLevel | None,
         typer.Option(
             metavar="debug|info|warning|error",
-            envvar="TIDINGS_LOG_LEVEL",
+            envvar=LEVEL_VARIABLE,
             help="Least severe events to log on standard error.",
             show_default="info for run, crawl, serve, webhooks; else warning",
         ),
@@ -106,7 +106,7 @@ def tidings(
         LogFormat | None,
         typer.Option(
             metavar="text|json",
-            envvar="TIDINGS_LOG_FORMAT",
+            envvar=FORMAT_VARIABLE,
             help="Log as lines of text or as JSON Lines.",
             show_default="text",
         ),

@@ -95,11 +95,12 @@ def correlate(
 def correlate_summary(outcome: CorrelateResult) -> dict[str, Any]:
     """Return the summary as plain values. The keys are part of the interface."""
     from tidings.correlate.partition.plan import compute_gini
+    from tidings.ingest.validation import UNREADABLE_LINE, UNREADABLE_TIME
 
     tagged, how = outcome.tagged, outcome.dissemination
     router_stats = how.router
     sent = router_stats.sent[: outcome.settings.partitions]
-    reasons = {"no time that can be read": tagged.untimed, "the line cannot be read": tagged.unreadable}
+    reasons = {UNREADABLE_TIME: tagged.untimed, UNREADABLE_LINE: tagged.unreadable}
     summary = {
         "posts": tagged.rows,
         "tagged_posts": len(tagged.posts),

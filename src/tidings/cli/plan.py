@@ -244,8 +244,8 @@ def _describe_plan(plan: LearnedPlan) -> dict[str, Any]:
     return {
         "algorithm": plan.algorithm,
         "matchers": plan.matchers,
-        "words": len(plan.vocabulary),
-        "split_words": int((plan.splits.counts > 1).sum()),
+        "terms": len(plan.vocabulary),
+        "split_terms": int((plan.splits.counts > 1).sum()),
         "learned_from": plan.posts,
     }
 

@@ -76,7 +76,7 @@ def describe_spatial_plan(plan: SpatialPlan) -> dict[str, Any]:
         "cells": len(plan.area_of_cell),
         "areas": len(areas),
         "shared_areas": sum(area.is_shared for area in areas),
-        "words": sum(len(area.words) for area in areas),
+        "terms": sum(len(area.matcher_of_term) for area in areas),
         "learned_from": plan.posts,
     }
 

@@ -20,7 +20,7 @@ from tidings.cli.console import printable, screen
 from tidings.cli.crawl import INBOX, InboxOption
 from tidings.cli.options.allow import AllowOption
 from tidings.cli.options.common import KeepDaysOption, KeepMatchesOption
-from tidings.cli.options.config import ConfigOption
+from tidings.cli.options.config import ConfigOption, logging_environment
 from tidings.cli.options.groups import expand_groups
 from tidings.cli.options.state import DEFAULT_STATE, StateLocation, StateOption, WorkDirOption, locate_state
 from tidings.errors import InputError
@@ -172,7 +172,7 @@ def _print_greeting(context: AppContext, address: str) -> None:
 def _child(name: str, command: tuple[str, ...], location: StateLocation) -> Child:
     from tidings.web.supervise import Child
 
-    environment = {"TIDINGS_STATE": location.store}
+    environment = {"TIDINGS_STATE": location.store, **logging_environment()}
     if location.is_database:
         environment["TIDINGS_WORK"] = str(location.work_dir)
     return Child(name, (sys.executable, "-m", "tidings.cli.main", *command), environment)
@@ -193,17 +193,26 @@ def _allow_many_connections() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, limit), hard))
 
 
+def _log_line(line: str) -> None:
+    """Log a line about a child or of a child; an event that the child logged as JSON is passed on unchanged."""
+    _, _, text = line.partition(": ")
+    if text.startswith('{"time":'):
+        sys.stderr.write(f"{text}\n")
+    else:
+        LOG.info(printable(line))
+
+
 async def _serve_until_stopped(context: AppContext, listener: socket, children: list[Child]) -> None:
     """Answer requests and supervise the children until SIGINT or SIGTERM, even if the store is not reachable."""
     from tidings.web.server import http_server
-    from tidings.web.supervise import supervise
+    from tidings.web.supervise import keep_running
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with asyncio.TaskGroup() as group:
         for child in children:
-            group.create_task(supervise(child, stop, lambda line: LOG.info(printable(line))))
+            group.create_task(keep_running(child, stop, _log_line))
         async with http_server(context, listener):
             await stop.wait()
             LOG.info("stopping")

@@ -6,6 +6,7 @@ A value on the command line wins over an environment variable, that over the fil
 from __future__ import annotations
 
 import difflib
+import logging
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,10 +15,11 @@ from typing import Annotated, Any, NamedTuple, cast
 import typer
 
 from tidings.errors import InputError
-from tidings.log import LogFormat, configure_logging
+from tidings.log import JsonFormatter, LogFormat, configure_logging
 
 COMMAND_SECTIONS = ("run", "crawl", "serve")
 LOG_SECTION = "log"
+LEVEL_VARIABLE, FORMAT_VARIABLE = "TIDINGS_LOG_LEVEL", "TIDINGS_LOG_FORMAT"
 SECTIONS = (*COMMAND_SECTIONS, LOG_SECTION)
 _NOT_IN_FILES = ("config", "help")
 _ORIGINS = {"COMMANDLINE": "command line", "ENVIRONMENT": "environment", "DEFAULT_MAP": "file"}
@@ -140,6 +142,16 @@ def set_up_logging(root: Any, section: Mapping[str, Any] | None = None) -> None:
     """Configure logging from the options of `tidings`, the section [log] and the command that runs."""
     level, log_format = (setting.value for setting in log_settings(root, section or {}))
     configure_logging(level, cast(LogFormat, log_format))
+
+
+def logging_environment() -> dict[str, str]:
+    """Return the environment variables that give child processes the log level and format of this process."""
+    logger = logging.getLogger("tidings")
+    is_json = any(isinstance(handler.formatter, JsonFormatter) for handler in logger.handlers)
+    return {
+        LEVEL_VARIABLE: logging.getLevelName(logger.getEffectiveLevel()).lower(),
+        FORMAT_VARIABLE: "json" if is_json else "text",
+    }
 
 
 def log_settings(root: Any, section: Mapping[str, Any]) -> tuple[Setting, Setting]:
