@@ -22,20 +22,21 @@ ROOT = Path(__file__).resolve().parents[2]
 CRAWL = """
 import sys, threading
 from pathlib import Path
-from dataclasses import replace
-from tidings.crawl.crawler import Manners
-from tidings.crawl.rate_limit import Politeness
-from tidings.net.allowlist import AllowedNetworks
-from tidings.spark.crawl_stage import asked_of, visit_all
+from tidings.crawl.crawler import CrawlOptions
 from tidings.crawl.loop import CrawlLoop
+from tidings.crawl.rate_limit import HostRateLimit
+from tidings.net.allowlist import AllowedNetworks
+from tidings.spark.crawl_stage import parse_feed_row, visit_all
 from tidings.store import open_store
 
-manners = Manners(politeness=Politeness(between_s=0.001), allow=AllowedNetworks.parse(["loopback"]))
+options = CrawlOptions(rate_limit=HostRateLimit(min_interval_s=0.001), allow=AllowedNetworks.parse(["loopback"]))
 def visit(feeds, known):
-    rows = [{"feed": one.id, "url": one.url, "visit": one.visit, "known": known.get(one.id, "[]")} for one in feeds]
-    return [one for some in visit_all(map(asked_of, rows), manners) for one in some]
+    rows = [
+        {"feed": feed.id, "url": feed.url, "visit": feed.visit, "known": known.get(feed.id, "[]")} for feed in feeds
+    ]
+    return [outcome for outcomes in visit_all(map(parse_feed_row, rows), options) for outcome in outcomes]
 with open_store(sys.argv[1]) as store, store.lease("crawler"):
-    CrawlLoop(store, Path(sys.argv[1]) / "inbox", manners.politeness, visit).run(threading.Event(), once=True)
+    CrawlLoop(store, Path(sys.argv[1]) / "inbox", options.rate_limit, visit).run(threading.Event(), once=True)
 """
 
 
