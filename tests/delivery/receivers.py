@@ -1,4 +1,4 @@
-"""Receivers of webhooks on loopback, and senders that may send there."""
+"""Webhook receivers on loopback, and senders that may reach them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Any
 
 from aiohttp import web
 
-from tidings.delivery.webhooks.sender import Limits, Sender
-from tidings.net.allowlist import Allowed
+from tidings.delivery.webhooks.sender import Sender, SenderLimits
+from tidings.net.allowlist import AllowedNetworks
 from tidings.store import Store
 
-LOOPBACK = Allowed.parse(["loopback"])
-QUICK = Limits(poll_s=0.02, timeout_s=5.0)
+LOOPBACK = AllowedNetworks.parse(["loopback"])
+QUICK = SenderLimits(poll_s=0.02, timeout_s=5.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Got:
-    """One request as it arrived."""
+class ReceivedRequest:
+    """One request of a sender."""
 
     path: str
     headers: dict[str, str]
@@ -39,51 +39,53 @@ class Got:
 
 @dataclass(slots=True)
 class Receiver:
-    """A server that answers as it is told and remembers what it was sent."""
+    """A server that records the requests it receives."""
 
     url: str = ""
-    got: list[Got] = field(default_factory=list)
+    requests: list[ReceivedRequest] = field(default_factory=list)
     busy: int = 0
     busiest: int = 0
 
-    async def until(self, holds: Callable[[], bool], timeout_s: float = 20.0) -> None:
+    async def until(self, condition: Callable[[], object], timeout_s: float = 60.0) -> None:
         async with asyncio.timeout(timeout_s):
-            while not holds():
+            while not condition():
                 await asyncio.sleep(0.01)
 
 
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-async def taken(request: web.Request) -> web.StreamResponse:
+async def accept(request: web.Request) -> web.StreamResponse:
     return web.Response(status=204)
 
 
-def answering(status: int, **headers: str) -> Answer:
+def answer_with(status: int, **headers: str) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
         return web.Response(status=status, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
     return answer
 
 
-async def silent(request: web.Request) -> web.StreamResponse:
+async def never_answer(request: web.Request) -> web.StreamResponse:
     await asyncio.sleep(3600)
     raise AssertionError
 
 
 @asynccontextmanager
-async def receiver(answer: Answer = taken, secure: ssl.SSLContext | None = None) -> AsyncIterator[Receiver]:
-    """A receiver on loopback, for as long as the block lasts."""
-    seen = Receiver()
+async def receiver(answer: Handler = accept, secure: ssl.SSLContext | None = None) -> AsyncIterator[Receiver]:
+    """Run a receiver on loopback inside the block."""
+    receiver_ = Receiver()
 
     async def take(request: web.Request) -> web.StreamResponse:
-        seen.got.append(Got(request.path, {k.lower(): v for k, v in request.headers.items()}, await request.read()))
-        seen.busy += 1
-        seen.busiest = max(seen.busiest, seen.busy)
+        receiver_.requests.append(
+            ReceivedRequest(request.path, {k.lower(): v for k, v in request.headers.items()}, await request.read())
+        )
+        receiver_.busy += 1
+        receiver_.busiest = max(receiver_.busiest, receiver_.busy)
         try:
             return await answer(request)
         finally:
-            seen.busy -= 1
+            receiver_.busy -= 1
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", take)
@@ -91,16 +93,18 @@ async def receiver(answer: Answer = taken, secure: ssl.SSLContext | None = None)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=secure)
     await site.start()
-    seen.url = f"{'https' if secure else 'http'}://127.0.0.1:{runner.addresses[0][1]}/hook"
+    receiver_.url = f"{'https' if secure else 'http'}://127.0.0.1:{runner.addresses[0][1]}/hook"
     try:
-        yield seen
+        yield receiver_
     finally:
         await runner.cleanup()
 
 
 @asynccontextmanager
-async def sending(store: Store, allow: Allowed = LOOPBACK, limits: Limits = QUICK, **more: Any) -> AsyncIterator[None]:
-    """A sender, for as long as the block lasts; what ends it ends the test."""
+async def running_sender(
+    store: Store, allow: AllowedNetworks = LOOPBACK, limits: SenderLimits = QUICK, **more: Any
+) -> AsyncIterator[None]:
+    """Run a sender inside the block; an error of the sender fails the test."""
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         group.create_task(Sender(store, allow, limits, **more).run(stop))

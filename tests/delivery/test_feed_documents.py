@@ -1,4 +1,4 @@
-"""Documents for feed readers: three formats that say the same, whatever a post holds."""
+"""Feed documents: three formats with the same content for any post."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidings.delivery.feeds.atom import atom
-from tidings.delivery.feeds.json_feed import json_feed
-from tidings.delivery.feeds.model import document, said_at
-from tidings.delivery.feeds.rss import rss
+from tidings.delivery.feeds.atom import write_atom
+from tidings.delivery.feeds.json_feed import write_json_feed
+from tidings.delivery.feeds.model import build_document, parse_post_time
+from tidings.delivery.feeds.rss import write_rss
 from tidings.store.rows import StoredMatch
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 
 
 def match(cursor=1, post_id="a", text="text", **more):
-    told = dict.fromkeys(("time", "author", "lang", "lat", "lon", "title", "link"))
-    told |= {"tags": [], "arrived_at": 1_800_000_000.0, "index_version": 1, "batch": 1, **more}
-    return StoredMatch(cursor=cursor, post_id=post_id, text=text, **told)
+    fields = dict.fromkeys(("time", "author", "lang", "lat", "lon", "title", "link"))
+    fields |= {"tags": [], "arrived_at": 1_800_000_000.0, "index_version": 1, "batch": 1, **more}
+    return StoredMatch(cursor=cursor, post_id=post_id, text=text, **fields)
 
 
-def made(*matches):
-    return document(7, 'storm OR "heavy rain"', matches, "http://t/read/x/kind", "http://t/", 1_800_000_100.0)
+def make_document(*matches):
+    return build_document(7, 'storm OR "heavy rain"', matches, "http://t/read/x/kind", "http://t/", 1_800_000_100.0)
 
 
 matches = st.builds(
@@ -44,28 +44,28 @@ matches = st.builds(
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(matches, max_size=3))
-def test_any_post_gives_three_documents_that_say_the_same(found):
-    whole = made(*found)
-    channel = ET.fromstring(rss(whole))[0]
-    feed = ET.fromstring(atom(whole))
-    told = json.loads(json_feed(whole))
+def test_all_formats_have_the_same_entries(stored):
+    document = make_document(*stored)
+    channel = ET.fromstring(write_rss(document))[0]
+    feed = ET.fromstring(write_atom(document))
+    feed_json = json.loads(write_json_feed(document))
     items, entries = channel.findall("item"), feed.findall(f"{ATOM}entry")
-    ids = [entry.id for entry in whole.entries]
+    ids = [entry.id for entry in document.entries]
     assert [item.findtext("guid") for item in items] == ids
     assert [entry.findtext(f"{ATOM}id") for entry in entries] == ids
-    assert [item["id"] for item in told["items"]] == ids
-    links = [entry.link for entry in whole.entries]
+    assert [item["id"] for item in feed_json["items"]] == ids
+    links = [entry.link for entry in document.entries]
     assert [item.findtext("link") for item in items] == links
-    assert [item.get("url") for item in told["items"]] == links
+    assert [item.get("url") for item in feed_json["items"]] == links
     assert all(link is None or link.startswith(("http://", "https://")) for link in links)
 
 
-def test_readers_understand_them():
-    whole = made(
+def test_feedparser_reads_rss_and_atom():
+    document = make_document(
         match(1, text="<b>bold</b> & so on", title="A <i>title</i>", link="https://e.org/1", author="Ann", tags=["x"]),
         match(2, "b", text="second", time="2026-01-02T03:04:05+01:00"),
     )
-    for written in (rss(whole), atom(whole)):
+    for written in (write_rss(document), write_atom(document)):
         read = feedparser.parse(written)
         assert not read.bozo
         assert read.feed.title == 'Tidings: storm OR "heavy rain"'
@@ -77,24 +77,24 @@ def test_readers_understand_them():
         assert self.href == "http://t/read/x/kind"
 
 
-def test_markup_of_a_post_stays_text():
-    whole = made(match(text="<script>alert(1)</script>"))
-    item = ET.fromstring(rss(whole))[0].find("item")
-    assert item.findtext("description") == "&lt;script&gt;alert(1)&lt;/script&gt;"  # HTML that shows the text
-    content = ET.fromstring(atom(whole)).find(f"{ATOM}entry/{ATOM}content")
+def test_markup_in_a_post_is_escaped():
+    document = make_document(match(text="<script>alert(1)</script>"))
+    item = ET.fromstring(write_rss(document))[0].find("item")
+    assert item.findtext("description") == "&lt;script&gt;alert(1)&lt;/script&gt;"  # HTML that displays the text
+    content = ET.fromstring(write_atom(document)).find(f"{ATOM}entry/{ATOM}content")
     assert (content.get("type"), content.text) == ("text", "<script>alert(1)</script>")
 
 
-def test_ids_are_those_of_the_post_and_not_of_the_moment():
-    once, again = made(match(1, "a"), match(2, 5)), made(match(9, 5), match(10, "5"))
-    assert once.entries[0].id == again.entries[1].id
-    assert again.entries[0].id != again.entries[1].id
+def test_entry_ids_depend_only_on_the_post():
+    first, second = make_document(match(1, "a"), match(2, 5)), make_document(match(9, 5), match(10, "5"))
+    assert first.entries[0].id == second.entries[1].id
+    assert second.entries[0].id != second.entries[1].id
 
 
-def test_only_links_to_the_web_go_out():
+def test_only_web_links_are_included():
     links = ["javascript:alert(1)", "HTTPS://e.org/", "//e.org", "ftp://e.org", ""]
-    found = made(*(match(n, str(n), link=link) for n, link in enumerate(links)))
-    assert [entry.link for entry in found.entries[::-1]] == [None, "https://e.org/", None, None, None]
+    document = make_document(*(match(n, str(n), link=link) for n, link in enumerate(links)))
+    assert [entry.link for entry in document.entries[::-1]] == [None, "https://e.org/", None, None, None]
 
 
 @pytest.mark.parametrize(
@@ -106,10 +106,10 @@ def test_only_links_to_the_web_go_out():
         ("Fri, 02 Jan 2026 03:04:05 GMT", (2026, 1, 2, 3, 4, 5)),
     ],
 )
-def test_times_are_read_in_the_spellings_that_occur(time, moment):
-    assert said_at(time) == datetime(*moment, tzinfo=UTC)
+def test_common_time_formats_are_parsed(time, moment):
+    assert parse_post_time(time) == datetime(*moment, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("time", [None, "", "yesterday", "9" * 30, "nan", "inf", "-1e300", "0001-01-01T00:00:00+14:00"])
-def test_a_time_that_is_none_is_no_time(time):
-    assert said_at(time) is None
+def test_an_invalid_time_is_none(time):
+    assert parse_post_time(time) is None

@@ -1,4 +1,4 @@
-"""`tidings hooks` may be killed at any moment: nothing is lost, and what comes again has the id it had."""
+"""`tidings webhooks` may be killed at any time: nothing is lost, and repeated messages keep their ids."""
 
 from __future__ import annotations
 
@@ -9,48 +9,48 @@ import sys
 
 from aiohttp import web
 from tests.delivery.receivers import receiver
-from tests.store.batches import ids, posts, run
+from tests.store.batches import posts, read_ids, run_batch
 
 from tidings.store import open_store
 
-_COMMAND = (sys.executable, "-m", "tidings.cli.main", "hooks", "--allow", "loopback", "--state")
+_COMMAND = (sys.executable, "-m", "tidings.cli.main", "webhooks", "--allow", "loopback", "--state")
 _MATCHES = 1_000
-_KILLS = {1: "before", 3: "after", 6: "before"}  # at which request, and whether it is answered first
+_KILLS = {1: "before", 3: "after", 6: "before"}  # number of the request: kill before or after the answer
 
 
-def test_killed_in_the_middle_it_loses_nothing_and_repeats_only_under_the_same_id(tmp_path):
-    got, repeats = asyncio.run(_killed_again_and_again(tmp_path))
+def test_a_killed_sender_loses_nothing_and_repeats_messages_with_the_same_id(tmp_path):
+    requests, repeats = asyncio.run(_kill_repeatedly(tmp_path))
     with open_store(tmp_path) as store:
-        expected = ids(store, 1)
-        (hook,) = store.webhooks.of(1)
+        expected = read_ids(store, 1)
+        (hook,) = store.webhooks.of_subscription(1)
     assert len(expected) == _MATCHES
-    once = {one.id: one for one in got}
-    assert [post for one in once.values() for post in one.posts] == expected
-    assert all(one.body == once[one.id].body for one in got)
-    assert (hook.messages, hook.matches, hook.pending) == (len(once), _MATCHES, None)
-    assert len(got) == len(once) + repeats
-    assert repeats >= 2, "a request that was never answered is sent again"
+    by_id = {request.id: request for request in requests}
+    assert [post for request in by_id.values() for post in request.posts] == expected
+    assert all(request.body == by_id[request.id].body for request in requests)
+    assert (hook.messages, hook.matches, hook.pending) == (len(by_id), _MATCHES, None)
+    assert len(requests) == len(by_id) + repeats
+    assert repeats >= 2, "a request without an answer is sent again"
 
 
-async def _killed_again_and_again(where):
+async def _kill_repeatedly(location):
     process = None
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        how = _KILLS.get(len(at.got))
-        if how == "after":
+        kill = _KILLS.get(len(at.requests))
+        if kill == "after":
             asyncio.get_running_loop().call_later(0.001, _kill, process)
-        elif how == "before":
+        elif kill == "before":
             _kill(process)
         return web.Response(status=204)
 
     async with receiver(answer) as at:
-        with open_store(where) as store:
-            tea = store.subscribe("tea")
+        with open_store(location) as store:
+            tea = store.subscriptions.add("tea")
             hook = store.webhooks.add(tea, at.url)
             everything = [(tea, row) for row in range(_MATCHES)]
-            run(store, 0, posts(list(range(_MATCHES))), everything)
+            run_batch(store, 0, posts(list(range(_MATCHES))), everything)
             for _ in range(len(_KILLS) + 1):
-                process = await asyncio.create_subprocess_exec(*_COMMAND, str(where))
+                process = await asyncio.create_subprocess_exec(*_COMMAND, str(location))
                 ended = asyncio.create_task(process.wait())
                 while not ended.done() and store.webhooks.get(hook.name).matches < _MATCHES:
                     await asyncio.sleep(0.02)
@@ -58,7 +58,7 @@ async def _killed_again_and_again(where):
                     break
             process.send_signal(signal.SIGTERM)
             assert await ended == 0
-            return at.got, len(at.got) - store.webhooks.get(hook.name).messages
+            return at.requests, len(at.requests) - store.webhooks.get(hook.name).messages
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:

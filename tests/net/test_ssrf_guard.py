@@ -1,4 +1,4 @@
-"""The door to the Internet does not lead back inside."""
+"""The SSRF guard: user-supplied URLs cannot reach internal networks."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver
 
 from tidings.errors import InputError
-from tidings.net.allowlist import LOOPBACK, PUBLIC_ONLY, Allowed
-from tidings.net.ssrf_guard import guarded_session, refusal
-from tidings.net.urls import checked_url
+from tidings.net.allowlist import LOOPBACK, PUBLIC_ONLY, AllowedNetworks
+from tidings.net.ssrf_guard import find_refusal, guarded_session
+from tidings.net.urls import normalize_url
 
-INSIDE = """127.0.0.1 127.255.0.9 0.0.0.0 10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1 169.254.169.254 100.64.0.1
+INTERNAL = """127.0.0.1 127.255.0.9 0.0.0.0 10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1 169.254.169.254 100.64.0.1
 100.100.100.200 168.63.129.16 192.0.0.192 198.18.0.1 224.0.0.1 255.255.255.255 240.0.0.1 ::1 :: fe80::1 fe80::1%eth0
 fc00::1 fd00:ec2::254 ff02::1 ::ffff:127.0.0.1 ::ffff:10.0.0.1 ::ffff:a9fe:a9fe ::127.0.0.1 64:ff9b::7f00:1
 64:ff9b:1::1 2002:7f00:1:: 2001:0:7f00:1:: 2001:db8::1 fec0::1 100::1 nonsense""".split()
-OUTSIDE = (
+PUBLIC = (
     "8.8.8.8 1.1.1.1 172.32.0.1 100.128.0.1 169.253.0.1 2606:4700:4700::1111 2a00:1450:4001::64 ::ffff:8.8.8.8".split()
 )
 
 
-@pytest.mark.parametrize("address", INSIDE)
-def test_addresses_that_lead_inside_are_refused(address):
-    assert not PUBLIC_ONLY.reaches(address)
+@pytest.mark.parametrize("address", INTERNAL)
+def test_internal_addresses_are_not_permitted(address):
+    assert not PUBLIC_ONLY.permits(address)
 
 
-@pytest.mark.parametrize("address", OUTSIDE)
-def test_public_addresses_are_reached(address):
-    assert PUBLIC_ONLY.reaches(address)
+@pytest.mark.parametrize("address", PUBLIC)
+def test_public_addresses_are_permitted(address):
+    assert PUBLIC_ONLY.permits(address)
 
 
-def test_what_is_allowed_is_reached_and_nothing_else():
-    allow = Allowed.parse(["loopback", "10.1.0.0/16"])
-    assert [allow.reaches(one) for one in ("127.3.2.1", "::1", "::ffff:127.0.0.1", "10.1.2.3", "10.2.0.1")] == [
+def test_only_allowed_internal_networks_are_permitted():
+    allow = AllowedNetworks.parse(["loopback", "10.1.0.0/16"])
+    assert [allow.permits(address) for address in ("127.3.2.1", "::1", "::ffff:127.0.0.1", "10.1.2.3", "10.2.0.1")] == [
         *[True] * 4,
         False,
     ]
-    with pytest.raises(InputError, match="'intranet' is no network"):
-        Allowed.parse(["intranet"])
+    with pytest.raises(InputError, match="'intranet': not a network"):
+        AllowedNetworks.parse(["intranet"])
 
 
 @asynccontextmanager
 async def secret_server():
-    """A server on loopback, and how often it was asked."""
-    asked = []
+    """Run a server on loopback; yield its port and the paths requested."""
+    requested = []
 
     async def answer(request):
-        asked.append(request.path)
+        requested.append(request.path)
         if request.path == "/redirect":
             raise web.HTTPFound(f"http://127.0.0.1:{port}/secret")
         return web.Response(text="secret")
@@ -63,36 +63,36 @@ async def secret_server():
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     port = runner.addresses[0][1]
     try:
-        yield port, asked
+        yield port, requested
     finally:
         await runner.cleanup()
 
 
-async def outcome(session, url, **options):
+async def fetch(session, url, **options):
     try:
         async with session.get(url, **options) as answer:
             return await answer.text()
     except aiohttp.ClientError as error:
-        return refusal(error)
+        return find_refusal(error)
 
 
 @pytest.mark.parametrize(
     "host",
     ["127.0.0.1", "localhost", "2130706433", "0x7f000001", "127.1", "0177.0.0.1", "[::ffff:127.0.0.1]", "0.0.0.0"],
 )
-def test_no_spelling_of_loopback_is_connected_to(host):
-    async def tried():
-        async with secret_server() as (port, asked), guarded_session() as session:
-            told = await outcome(session, f"http://{host}:{port}/secret")
-            return told, asked
+def test_no_spelling_of_loopback_is_reached(host):
+    async def attempt():
+        async with secret_server() as (port, requested), guarded_session() as session:
+            result = await fetch(session, f"http://{host}:{port}/secret")
+            return result, requested
 
-    told, asked = asyncio.run(tried())
-    assert told != "secret"
-    assert asked == []
+    result, requested = asyncio.run(attempt())
+    assert result != "secret"
+    assert requested == []
 
 
 class Rebinding(AbstractResolver):
-    """A name server that says what the guard wants to hear, and a resolver that believes something else after."""
+    """A resolver that bypasses the check of names."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -105,24 +105,27 @@ class Rebinding(AbstractResolver):
         pass
 
 
-def test_a_name_that_resolves_inside_behind_the_resolvers_back_is_refused_at_the_socket():
-    async def tried():
+def test_an_internal_address_is_refused_when_the_socket_is_created():
+    async def attempt():
         async with (
-            secret_server() as (port, asked),
+            secret_server() as (port, requested),
             guarded_session(resolver=Rebinding("127.0.0.1")) as session,
         ):
-            return await outcome(session, f"http://harmless.example:{port}/secret"), asked
+            return await fetch(session, f"http://harmless.example:{port}/secret"), requested
 
-    told, asked = asyncio.run(tried())
-    assert told.address == "127.0.0.1"
-    assert asked == []
+    result, requested = asyncio.run(attempt())
+    assert result.address == "127.0.0.1"
+    assert requested == []
 
 
-def test_a_redirect_inside_is_refused_also_where_it_is_followed():
-    async def tried():
-        # the first answer is allowed, being on another loopback address, and sends us to one that is not
-        allow = Allowed.parse(["127.0.0.2"])
-        async with secret_server() as (port, asked), guarded_session(allow, resolver=Rebinding("127.0.0.2")) as session:
+def test_a_redirect_to_an_internal_address_is_refused():
+    async def attempt():
+        # the first server is on an allowed loopback address and redirects to one that is not allowed
+        allow = AllowedNetworks.parse(["127.0.0.2"])
+        async with (
+            secret_server() as (port, requested),
+            guarded_session(allow, resolver=Rebinding("127.0.0.2")) as session,
+        ):
 
             async def inside(request):
                 raise web.HTTPFound(f"http://127.0.0.1:{port}/")
@@ -132,25 +135,25 @@ def test_a_redirect_inside_is_refused_also_where_it_is_followed():
             await runner.setup()
             await web.TCPSite(runner, "127.0.0.2", 0).start()
             first = runner.addresses[0][1]
-            told = await outcome(session, f"http://harmless.example:{first}/", allow_redirects=True)
+            result = await fetch(session, f"http://harmless.example:{first}/", allow_redirects=True)
             await runner.cleanup()
-            return told, asked
+            return result, requested
 
-    told, asked = asyncio.run(tried())
-    assert told.address == "127.0.0.1"
-    assert asked == []
+    result, requested = asyncio.run(attempt())
+    assert result.address == "127.0.0.1"
+    assert requested == []
 
 
-def test_what_is_allowed_answers():
-    async def tried():
-        async with secret_server() as (port, _), guarded_session(Allowed(LOOPBACK)) as session:
-            return [await outcome(session, f"http://{host}:{port}/") for host in ("127.0.0.1", "localhost")]
+def test_allowed_addresses_are_reached():
+    async def attempt():
+        async with secret_server() as (port, _), guarded_session(AllowedNetworks(LOOPBACK)) as session:
+            return [await fetch(session, f"http://{host}:{port}/") for host in ("127.0.0.1", "localhost")]
 
-    assert asyncio.run(tried()) == ["secret", "secret"]
+    assert asyncio.run(attempt()) == ["secret", "secret"]
 
 
 @pytest.mark.parametrize(
-    ("given", "made"),
+    ("url", "normalized"),
     [
         (" HTTP://Example.COM:80 ", "http://example.com/"),
         ("https://example.com:443/a?b=c#d", "https://example.com/a?b=c"),
@@ -161,13 +164,13 @@ def test_what_is_allowed_answers():
         ("http://[2606:4700::1]:8080/", "http://[2606:4700::1]:8080/"),
     ],
 )
-def test_one_address_has_one_spelling(given, made):
-    assert checked_url(given) == made
-    assert checked_url(made) == made
+def test_urls_are_normalized(url, normalized):
+    assert normalize_url(url) == normalized
+    assert normalize_url(normalized) == normalized
 
 
 @pytest.mark.parametrize(
-    "given",
+    "url",
     [
         "",
         "ftp://example.com/",
@@ -182,6 +185,6 @@ def test_one_address_has_one_spelling(given, made):
         "http://\udcff/",
     ],
 )
-def test_what_http_cannot_fetch_is_refused_in_one_sentence(given):
-    with pytest.raises(InputError, match="is no address"):
-        checked_url(given)
+def test_an_invalid_url_is_rejected_with_one_sentence(url):
+    with pytest.raises(InputError, match=r"not a web address|only http and https addresses"):
+        normalize_url(url)

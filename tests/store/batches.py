@@ -1,4 +1,4 @@
-"""Batches of posts and matches, written shortly."""
+"""Helpers that build and commit batches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidings.store import Store, Stored
+from tidings.store import CommitResult, Store
 
 
 def posts(ids: Sequence[int] | Sequence[str], **columns: Any) -> pa.Table:
@@ -17,7 +17,7 @@ def posts(ids: Sequence[int] | Sequence[str], **columns: Any) -> pa.Table:
 
 
 def matches(pairs: Sequence[tuple[int, int]]) -> pa.Table:
-    """Of (subscription, row of the posts)."""
+    """Build a table of matches from (subscription, row of the posts)."""
     return pa.table(
         {
             "subscription": pa.array([subscription for subscription, _ in pairs], pa.int64()),
@@ -26,12 +26,12 @@ def matches(pairs: Sequence[tuple[int, int]]) -> pa.Table:
     )
 
 
-def run(store: Store, batch: int, ids: Any, pairs: Sequence[tuple[int, int]], **more: Any) -> Stored:
+def run_batch(store: Store, batch: int, ids: Any, pairs: Sequence[tuple[int, int]], **more: Any) -> CommitResult:
     """Begin and commit a batch of the stream `s`."""
     stream = more.pop("stream", "s")
-    store.begin(stream, batch, more.pop("index_version", 1), 1)
-    return store.commit(stream, batch, ids if isinstance(ids, pa.Table) else posts(ids), matches(pairs), **more)
+    store.batches.begin(stream, batch, more.pop("index_version", 1), 1)
+    return store.batches.commit(stream, batch, ids if isinstance(ids, pa.Table) else posts(ids), matches(pairs), **more)
 
 
-def ids(store: Store, subscription: int, since: int = 0, limit: int = 10_000) -> list[int | str]:
-    return [match.post_id for match in store.matches(subscription, since, limit)]
+def read_ids(store: Store, subscription: int, cursor: int = 0, limit: int = 10_000) -> list[int | str]:
+    return [match.post_id for match in store.matches.since(subscription, cursor, limit)]

@@ -1,4 +1,4 @@
-"""Every test that asks for `where` runs on SQLite and on PostgreSQL."""
+"""Fixtures for stores. Every test that uses `location` runs on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _schemas = count()
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
     if binaries() is None:
-        pytest.skip("no PostgreSQL server here (apt-get install postgresql)")
+        pytest.skip("PostgreSQL is not installed (apt-get install postgresql)")
     with postgres() as url:
         yield url
 
 
 def new_schema(server: str) -> str:
-    """The URL of an empty schema."""
+    """Create an empty schema and return its URL."""
     import psycopg
 
     name = f"store{next(_schemas)}"
@@ -34,7 +34,7 @@ def new_schema(server: str) -> str:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return str(tmp_path / "state")
     return new_schema(request.getfixturevalue("server"))
@@ -46,6 +46,6 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def store(where: str, clock: FakeClock) -> Iterator[Store]:
-    with open_store(where, clock) as opened:
+def store(location: str, clock: FakeClock) -> Iterator[Store]:
+    with open_store(location, clock) as opened:
         yield opened

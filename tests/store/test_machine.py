@@ -1,4 +1,4 @@
-"""Whatever is done to a store, in whatever order: it holds what a few dictionaries hold that were told the same."""
+"""A stateful test: after any sequence of operations the store agrees with a model of dictionaries."""
 
 from __future__ import annotations
 
@@ -21,36 +21,34 @@ Batch = tuple[list[int], list[tuple[int, int]]]
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """`kept` is per subscription the list of (post, when it was stored), in the order in which they came."""
-
-    where = ""
+    """`matches` lists per subscription (post, time of the commit) in order."""
 
     def __init__(self) -> None:
         super().__init__()
         self.clock = FakeClock()
-        self.place = self.make_place()
-        self.store = open_store(self.place, self.clock)
+        self.location = self.create_location()
+        self.store = open_store(self.location, self.clock)
         self.live: set[int] = set()
-        self.given = 0
-        self.kept: dict[int, list[tuple[int, float]]] = {}
+        self.last_id = 0
+        self.matches: dict[int, list[tuple[int, float]]] = {}
         self.begun: dict[int, int] = {}
         self.done: dict[int, Batch] = {}
         self.log: list[tuple[str, int]] = []
         self.cursors: dict[int, int] = {}
 
-    def make_place(self) -> str:
+    def create_location(self) -> str:
         return tempfile.mkdtemp(prefix="tidings-store-")
 
     def teardown(self) -> None:
         self.store.close()
-        if not self.place.startswith("postgres"):
-            shutil.rmtree(self.place)
+        if not self.location.startswith("postgres"):
+            shutil.rmtree(self.location)
 
     @rule(count=st.integers(1, 3))
     def subscribe(self, count: int) -> None:
         ids = self.store.subscriptions.add_many([(f"q{n}",) for n in range(count)])
-        assert list(ids) == list(range(self.given + 1, self.given + count + 1))
-        self.given += count
+        assert list(ids) == list(range(self.last_id + 1, self.last_id + count + 1))
+        self.last_id += count
         self.live |= set(ids)
         self.log += [("add", identity) for identity in ids]
 
@@ -62,7 +60,7 @@ class StoreMachine(RuleBasedStateMachine):
             return
         self.store.subscriptions.remove(identity)
         self.live.remove(identity)
-        self.kept.pop(identity, None)
+        self.matches.pop(identity, None)
         self.log.append(("remove", identity))
 
     @rule(version=st.integers(1, 99))
@@ -74,7 +72,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.store.close()
-        self.store = open_store(self.place, self.clock)
+        self.store = open_store(self.location, self.clock)
 
     @rule(
         ids=st.lists(st.integers(0, 12), max_size=6),
@@ -85,18 +83,18 @@ class StoreMachine(RuleBasedStateMachine):
         batch = len(self.done)
         pin = self.store.batches.begin("s", batch, version, 0)
         assert pin.index_version == self.begun.setdefault(batch, version)
-        given = [(identity, row) for identity, row in pairs if row < len(ids)]
+        in_range = [(identity, row) for identity, row in pairs if row < len(ids)]
         before = {identity: self.cursors.get(identity, 0) for identity in self.live}
-        stored = self.store.batches.commit("s", batch, posts(ids), matches(given))
+        stored = self.store.batches.commit("s", batch, posts(ids), matches(in_range))
         new = {
             (identity, ids[row])
-            for identity, row in given
-            if identity in self.live and ids[row] not in {post for post, _ in self.kept.get(identity, [])}
+            for identity, row in in_range
+            if identity in self.live and ids[row] not in {post for post, _ in self.matches.get(identity, [])}
         }
         assert stored.matches == len(new)
-        self.done[batch] = (ids, given)
+        self.done[batch] = (ids, in_range)
         for identity, post in sorted(new, key=lambda pair: str(pair[1])):
-            self.kept.setdefault(identity, []).append((post, self.clock.now))
+            self.matches.setdefault(identity, []).append((post, self.clock.now))
         for identity in self.live:
             fresh = self.store.matches.since(identity, cursor=before[identity])
             assert {(identity, match.post_id) for match in fresh} == {pair for pair in new if pair[0] == identity}
@@ -118,37 +116,37 @@ class StoreMachine(RuleBasedStateMachine):
     def retain(self, most: int, age: float) -> None:
         self.store.apply_retention(Retention(max_matches_per_subscription=most, max_age_s=age))
         limit = self.clock.now - age
-        for identity, kept in self.kept.items():
-            young = [match for match in kept if match[1] > limit]
-            self.kept[identity] = young[len(young) - min(most, len(young)) :]
+        for identity, matches_ in self.matches.items():
+            young = [match for match in matches_ if match[1] > limit]
+            self.matches[identity] = young[len(young) - min(most, len(young)) :]
 
     @invariant()
-    def holds_what_the_model_holds(self) -> None:
+    def matches_agree_with_the_model(self) -> None:
         assert [s.id for s in self.store.subscriptions.all()] == sorted(self.live)
         for identity in self.live:
-            found = self.store.matches.since(identity)
-            assert [match.post_id for match in found] == [post for post, _ in self.kept.get(identity, [])]
-            if found:
-                assert found[-1].cursor >= self.cursors.get(identity, 0)
-                self.cursors[identity] = found[-1].cursor
+            stored = self.store.matches.since(identity)
+            assert [match.post_id for match in stored] == [post for post, _ in self.matches.get(identity, [])]
+            if stored:
+                assert stored[-1].cursor >= self.cursors.get(identity, 0)
+                self.cursors[identity] = stored[-1].cursor
 
     @invariant()
-    def tells_the_changes(self) -> None:
+    def change_log_agrees_with_the_model(self) -> None:
         assert self.store.subscriptions.position() == len(self.log)
         with suppress(ChangeLogTruncated):
             assert [(change.kind, change.subscription) for change in self.store.subscriptions.change_log(0)] == self.log
 
     @invariant()
-    def counts_right(self) -> None:
+    def counts_agree_with_the_tables(self) -> None:
         sizes = self.store.sizes()
         posts_kept = self.store.database.fetch("SELECT count(*) FROM post")[0][0]
         refs = self.store.database.fetch("SELECT coalesce(sum(refs), 0) FROM post")[0][0]
         assert sizes.posts == posts_kept
         assert sizes.matches == refs == self.store.database.fetch("SELECT count(*) FROM match")[0][0]
-        assert sizes.matches >= sum(map(len, self.kept.values()))  # those of removed subscriptions wait for retain
+        assert sizes.matches >= sum(map(len, self.matches.values()))  # retention deletes those of removed subscriptions
 
 
-def check(machine: type[StoreMachine], examples: int, steps: int) -> None:
+def run_machine(machine: type[StoreMachine], examples: int, steps: int) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
@@ -162,18 +160,18 @@ def check(machine: type[StoreMachine], examples: int, steps: int) -> None:
     )
 
 
-def test_sqlite_holds_what_the_model_holds():
-    check(StoreMachine, 25, 25)
+def test_sqlite_agrees_with_the_model():
+    run_machine(StoreMachine, 25, 25)
 
 
 @pytest.mark.long
-def test_sqlite_holds_what_the_model_holds_for_long():
-    check(StoreMachine, 100, 40)
+def test_sqlite_agrees_with_the_model_over_many_runs():
+    run_machine(StoreMachine, 100, 40)
 
 
-def test_postgres_holds_what_the_model_holds(server):
+def test_postgres_agrees_with_the_model(server):
     class OnServer(StoreMachine):
-        def make_place(self) -> str:
+        def create_location(self) -> str:
             return new_schema(server)
 
-    check(OnServer, 6, 20)
+    run_machine(OnServer, 6, 20)

@@ -1,4 +1,4 @@
-"""A service on a store of its own, two owners, and a client for each."""
+"""Fixtures: an application context on a store of its own, two owners, and a client for each."""
 
 from __future__ import annotations
 
@@ -11,82 +11,83 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 from tests.store.batches import posts as post_table
-from tests.store.batches import run
+from tests.store.batches import run_batch
 
 from tidings.store import open_store
-from tidings.web.app import application
-from tidings.web.context import Service
-from tidings.web.notifier import Pulse
-from tidings.web.server import answering, bound
-from tidings.web.volume_estimate import History
+from tidings.web.app import build_application
+from tidings.web.context import AppContext
+from tidings.web.notifier import StoreNotifier
+from tidings.web.server import http_server, open_listener
+from tidings.web.volume_estimate import VolumeEstimator
 
 ADDRESS = "http://tidings.test"
 
 
 @contextmanager
-def opened(folder: Path, where: str | None = None) -> Iterator[Service]:
-    with open_store(where or folder) as writing, open_store(where or folder) as reading:
-        history = History(folder / "history")
-        yield Service(reading, writing, folder / "inbox", history, Pulse(reading.last_number, 0.02), ADDRESS)
+def open_context(folder: Path, location: str | None = None) -> Iterator[AppContext]:
+    with open_store(location or folder) as write_store, open_store(location or folder) as read_store:
+        volume = VolumeEstimator(folder / "history")
+        notifier = StoreNotifier(read_store.matches.last_number, 0.02)
+        yield AppContext(read_store, write_store, folder / "inbox", volume, notifier, ADDRESS)
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
-    with opened(tmp_path) as made:
-        yield made
+def context(tmp_path: Path) -> Iterator[AppContext]:
+    with open_context(tmp_path) as opened:
+        yield opened
 
 
-def client(service: Service, token: str | None) -> TestClient:
+def client(context: AppContext, token: str | None) -> TestClient:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    return TestClient(application(service), base_url=ADDRESS, headers=headers)
+    return TestClient(build_application(context), base_url=ADDRESS, headers=headers)
 
 
 @pytest.fixture
-def anonymous(service: Service) -> TestClient:
-    return client(service, None)
+def anonymous(context: AppContext) -> TestClient:
+    return client(context, None)
 
 
 @pytest.fixture
-def ann(service: Service) -> TestClient:
-    return client(service, service.writing.accounts.add("ann"))
+def ann(context: AppContext) -> TestClient:
+    return client(context, context.write_store.accounts.add("ann"))
 
 
 @pytest.fixture
-def bob(service: Service) -> TestClient:
-    return client(service, service.writing.accounts.add("bob"))
+def bob(context: AppContext) -> TestClient:
+    return client(context, context.write_store.accounts.add("bob"))
 
 
 @pytest.fixture
-def found(service: Service) -> Callable[..., None]:
-    """Stores posts as found for a subscription, as a batch of the stream would."""
+def store_matches(context: AppContext) -> Callable[..., None]:
+    """Return a function that stores posts as matches of a subscription, like a batch of the stream."""
     batches = iter(range(10_000))
 
-    def store(subscription: int, ids: list[str], **columns: object) -> None:
+    def commit(subscription: int, ids: list[str], **columns: object) -> None:
         pairs = [(subscription, row) for row in range(len(ids))]
-        run(service.writing, next(batches), post_table(ids, **columns), pairs)
+        run_batch(context.write_store, next(batches), post_table(ids, **columns), pairs)
 
-    return store
+    return commit
 
 
 @contextmanager
-def listening(service: Service) -> Iterator[str]:
-    """The service behind a real socket, in a thread; its address."""
-    listener, ready, told = bound("127.0.0.1", 0), threading.Event(), []
+def live_server(context: AppContext) -> Iterator[str]:
+    """Serve on a real socket, in a thread; yield the URL."""
+    listener, ready, running = open_listener("127.0.0.1", 0), threading.Event(), []
 
     async def serve() -> None:
         stop = asyncio.Event()
-        told.append((asyncio.get_running_loop(), stop))
-        async with answering(service, listener):
+        running.append((asyncio.get_running_loop(), stop))
+        async with http_server(context, listener):
             ready.set()
             await stop.wait()
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
-    ready.wait(10)
+    assert ready.wait(60)
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
-        loop, stop = told[0]
+        loop, stop = running[0]
         loop.call_soon_threadsafe(stop.set)
         thread.join()
         listener.close()

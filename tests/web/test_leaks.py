@@ -1,4 +1,4 @@
-"""Two owners, every route: what is another's is answered as what never was. And no request makes the server fail."""
+"""Every route with two owners: resources of others look nonexistent. Fuzzing: no request makes the server fail."""
 
 from __future__ import annotations
 
@@ -9,109 +9,113 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
-from tests.web.conftest import client, opened
+from tests.web.conftest import client, open_context
 from tests.web.test_subscriptions import subscribe
 
-from tidings.store.feeds import Visited
-from tidings.web.app import application, described
+from tidings.store.feeds import VisitRecord
+from tidings.web.app import build_api, build_application
 
 SECRET = "xylophone-of-ann"
-# A query or an address may be refused for what no schema can say, and unknown parameters are passed over.
-NOT_CLAIMED = [positive_data_acceptance, negative_data_rejection]
-OPEN_ENDED = r"/live$"  # never ends, so it cannot be asked for here; see test_live.py
+# Queries and URLs may be invalid although they match the schema, and unknown parameters are ignored.
+EXCLUDED_CHECKS = [positive_data_acceptance, negative_data_rejection]
+ENDLESS = r"/live$"  # never ends, see test_live.py
 
 
-def routes(service):
-    """Every (method, path) of the description."""
-    paths = described(service).openapi()["paths"]
+def routes(context):
+    """Return every (method, path) of the OpenAPI description."""
+    paths = build_api(context).openapi()["paths"]
     return {(method.upper(), path) for path, methods in paths.items() for method in methods}
 
 
 @pytest.fixture
-def owned(ann, found, service):
-    """What ann has: a subscription with matches, a webhook and a feed."""
+def owned(ann, store_matches, context):
+    """A subscription with matches, a webhook and a feed of ann."""
     made = subscribe(ann, SECRET)
-    found(made["id"], ["a"], text=[f"post for {SECRET}"])
+    store_matches(made["id"], ["a"], text=[f"post for {SECRET}"])
     feed = ann.post("/api/feeds", json={"url": f"https://{SECRET}.example.org/rss", "title": SECRET}).json()
     hook = ann.post("/api/webhooks", json={"subscription": made["id"], "url": f"https://{SECRET}.example.org/"}).json()
     numbers = {"subscriptions": str(made["id"]), "feeds": feed["id"], "webhooks": hook["id"]}
     return {**numbers, "read": urlsplit(made["addresses"]["rss"]).path}
 
 
-def filled(path, identity):
+def fill_path(path, identity):
     return path.replace("{id}", identity).replace("{secret}", identity)
 
 
-def test_every_route_about_one_thing_answers_another_owner_as_if_it_were_not_there(service, bob, owned):
-    asked = set()
-    for method, path in sorted(routes(service)):
+def test_resources_of_other_owners_look_nonexistent_on_every_route(context, bob, owned):
+    checked = set()
+    for method, path in sorted(routes(context)):
         kind = next((name for name in ("subscriptions", "feeds", "webhooks") if f"/{name}/{{id}}" in path), None)
         if kind is None:
             continue
-        asked.add(path)
-        answers = [bob.request(method, filled(path, one)) for one in (owned[kind], "999999")]
+        checked.add(path)
+        answers = [bob.request(method, fill_path(path, identity)) for identity in (owned[kind], "999999")]
         assert [answer.status_code for answer in answers] == [404, 404], (method, path)
         assert answers[0].content == answers[1].content, (method, path)
         assert answers[0].headers == answers[1].headers, (method, path)
-    assert len(asked) >= 10
+    assert len(checked) >= 10
 
 
-def test_no_list_shows_what_is_anothers(service, bob, owned):
-    for method, path in sorted(routes(service)):
+def test_no_list_shows_resources_of_other_owners(context, bob, owned):
+    for method, path in sorted(routes(context)):
         if method == "GET" and "{" not in path:
             answer = bob.get(path)
             assert answer.status_code == 200, path
             assert SECRET not in answer.text, path
 
 
-def test_every_route_but_the_secret_addresses_needs_a_token(service, anonymous, owned):
-    for method, path in sorted(routes(service)):
-        answer = anonymous.request(method, filled(path, "1"))
+def test_every_route_except_secret_urls_needs_a_token(context, anonymous, owned):
+    for method, path in sorted(routes(context)):
+        answer = anonymous.request(method, fill_path(path, "1"))
         assert answer.status_code == (404 if path.startswith("/read/") else 401), (method, path)
 
 
-def test_a_feed_somebody_follows_already_looks_new_to_the_next(service, ann, bob):
+def test_a_feed_with_followers_looks_new_to_a_new_follower(context, ann, bob):
     url = "https://e.org/rss"
     mine = ann.post("/api/feeds", json={"url": url}).json()
     visited = "UPDATE feed SET state = 'ok', title = 'known', site = 'https://e.org', articles = 9"
-    service.writing.database.run(f"{visited}, checked_at = added_at")
+    context.write_store.database.execute(f"{visited}, checked_at = added_at")
     other = bob.post("/api/feeds", json={"url": url}).json()
     fresh = bob.post("/api/feeds", json={"url": "https://other.org/rss"}).json()
-    told = [{**one, "id": "", "url": "", "added_at": ""} for one in (other, fresh)]
-    assert told[0] == told[1]
+    shown = [{**feed, "id": "", "url": "", "added_at": ""} for feed in (other, fresh)]
+    assert shown[0] == shown[1]
     assert other["id"] != mine["id"]
     assert bob.delete(f"/api/feeds/{mine['id']}").status_code == 404
     assert bob.delete(f"/api/feeds/{other['id']}").status_code == 204
     assert [feed["id"] for feed in ann.get("/api/feeds").json()["feeds"]] == [mine["id"]]
 
 
-def test_where_a_feed_moved_for_others_is_not_told_before_it_was_visited_for_oneself(service, ann, bob):
+def test_a_new_follower_does_not_see_an_earlier_redirect_before_a_visit(context, ann, bob):
     ann.post("/api/feeds", json={"url": "https://e.org/"})
-    (feed,) = service.writing.feeds("ann")
-    service.writing.visited([Visited(feed.id, "https://e.org/rss", "ok", feed.added_at, feed.added_at + 60)])
-    told = bob.post("/api/feeds", json={"url": "https://e.org/"}).json()
-    assert told["url"] == "https://e.org/"
-    assert bob.get("/api/feeds").json() == {"feeds": [told]}
+    (feed,) = context.write_store.feeds.all("ann")
+    context.write_store.feeds.record_visits(
+        [VisitRecord(feed.id, "https://e.org/rss", "ok", feed.added_at, feed.added_at + 60)]
+    )
+    followed = bob.post("/api/feeds", json={"url": "https://e.org/"}).json()
+    assert followed["url"] == "https://e.org/"
+    assert bob.get("/api/feeds").json() == {"feeds": [followed]}
     assert b"e.org/rss" not in bob.get("/api/opml").content
-    (mine,) = service.writing.feeds("bob")
-    service.writing.visited([Visited(feed.id, mine.url, "ok", mine.added_at + 1, mine.added_at + 60)])
+    (mine,) = context.write_store.feeds.all("bob")
+    context.write_store.feeds.record_visits(
+        [VisitRecord(feed.id, mine.url, "ok", mine.added_at + 1, mine.added_at + 60)]
+    )
     assert bob.get("/api/feeds").json()["feeds"][0]["url"] == "https://e.org/rss"
 
 
 @pytest.mark.parametrize("examples", [6, pytest.param(100, marks=[pytest.mark.long, pytest.mark.timeout(1_800)])])
 @pytest.mark.parametrize("mode", list(GenerationMode))
-def test_no_request_that_the_description_allows_or_forbids_makes_the_server_fail(tmp_path, mode, examples):
-    with opened(tmp_path) as service:
-        token = service.writing.accounts.add("ann")
+def test_no_request_makes_the_server_fail(tmp_path, mode, examples):
+    with open_context(tmp_path) as context:
+        token = context.write_store.accounts.add("ann")
         for _ in range(3):
-            subscribe(client(service, token))
-        schema = schemathesis.openapi.from_asgi("/openapi.json", application(service)).exclude(path_regex=OPEN_ENDED)
+            subscribe(client(context, token))
+        schema = schemathesis.openapi.from_asgi("/openapi.json", build_application(context)).exclude(path_regex=ENDLESS)
         operations = [result.ok() for result in schema.get_all_operations()]
         for operation in operations:
             if mode == GenerationMode.POSITIVE or not operation.path.startswith("/read/"):  # any text may be a secret
                 _fuzz(operation, mode, examples, {"Authorization": f"Bearer {token}"})
-        asked = {(operation.method.upper(), operation.path) for operation in operations}
-        assert asked == {one for one in routes(service) if not one[1].endswith("/live")}
+        fuzzed = {(operation.method.upper(), operation.path) for operation in operations}
+        assert fuzzed == {route for route in routes(context) if not route[1].endswith("/live")}
 
 
 def _fuzz(operation, mode, examples, headers):
@@ -124,7 +128,7 @@ def _fuzz(operation, mode, examples, headers):
         suppress_health_check=list(HealthCheck),
     )
     @given(case=operation.as_strategy(generation_mode=mode))
-    def judged(case):
-        case.call_and_validate(headers=headers, excluded_checks=NOT_CLAIMED)
+    def check(case):
+        case.call_and_validate(headers=headers, excluded_checks=EXCLUDED_CHECKS)
 
-    judged()
+    check()

@@ -1,4 +1,4 @@
-"""Live events: those to come, none twice, none missed after a break."""
+"""Live events: every new match once, also after a reconnect."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import time
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
-from tests.web.conftest import listening
+from tests.web.conftest import live_server
 from tests.web.test_subscriptions import subscribe
 
 from tidings.web import live as live_module
 
 
 class Events:
-    """Events of an open connection, one by one."""
+    """The events of an open connection."""
 
     def __init__(self, answer):
         self.answer = answer
@@ -25,7 +25,7 @@ class Events:
         event = {}
         while True:
             line = self.answer.readline().decode()
-            assert line, "the connection ended"
+            assert line, "the connection was closed"
             if not line.strip() and "event" in event:
                 return event
             name, _, value = line.strip().partition(":")
@@ -38,7 +38,7 @@ class Events:
 
 @contextmanager
 def events(url, path, **headers):
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
     connection.request("GET", path, headers=headers)
     answer = connection.getresponse()
     try:
@@ -50,120 +50,120 @@ def events(url, path, **headers):
         connection.close()
 
 
-def live(made):
+def live_path(made):
     return urlsplit(made["addresses"]["live"]).path
 
 
-def test_matches_come_as_they_are_stored_and_resume_after_a_break(ann, found, service):
+def test_matches_arrive_when_stored_and_resume_after_a_reconnect(ann, store_matches, context):
     made = subscribe(ann)
-    found(made["id"], ["a", "b"])
-    with listening(service) as url:
-        with events(url, f"{live(made)}?last=1") as stream:
+    store_matches(made["id"], ["a", "b"])
+    with live_server(context) as url:
+        with events(url, f"{live_path(made)}?last=1") as stream:
             assert stream.posts(1) == ["b"]
-            found(made["id"], ["c"])
+            store_matches(made["id"], ["c"])
             event = stream.next()
             assert (event["event"], json.loads(event["data"])["post_id"]) == ("match", "c")
-        found(made["id"], ["d", "e"])
-        with events(url, live(made), **{"Last-Event-ID": event["id"]}) as stream:
+        store_matches(made["id"], ["d", "e"])
+        with events(url, live_path(made), **{"Last-Event-ID": event["id"]}) as stream:
             assert stream.posts(2) == ["d", "e"]
 
 
-def test_without_an_id_only_what_comes_is_told(ann, found, service):
+def test_without_an_id_only_new_matches_arrive(ann, store_matches, context):
     made = subscribe(ann)
-    found(made["id"], ["a"])
+    store_matches(made["id"], ["a"])
     path = f"/api/subscriptions/{made['id']}/live"
-    with listening(service) as url, events(url, path, Authorization=ann.headers["Authorization"]) as stream:
+    with live_server(context) as url, events(url, path, Authorization=ann.headers["Authorization"]) as stream:
         assert stream.answer.readline().startswith(b":")
-        found(made["id"], ["b"])
+        store_matches(made["id"], ["b"])
         assert stream.posts(1) == ["b"]
 
 
-def test_whoever_is_greeted_misses_nothing_however_slowly_his_place_was_found(ann, found, service, monkeypatch):
-    def slowly(here, subscription, count, looked=live_module._latest):
+def test_no_match_is_missed_after_the_first_line_of_a_slow_start(ann, store_matches, context, monkeypatch):
+    def read_slowly(context, subscription, count, read=live_module._read_latest):
         time.sleep(0.3)
-        return looked(here, subscription, count)
+        return read(context, subscription, count)
 
-    monkeypatch.setattr(live_module, "_latest", slowly)
+    monkeypatch.setattr(live_module, "_read_latest", read_slowly)
     made = subscribe(ann)
-    with listening(service) as url, events(url, live(made)) as stream:
+    with live_server(context) as url, events(url, live_path(made)) as stream:
         assert stream.answer.readline().startswith(b":")
-        found(made["id"], ["a"])
+        store_matches(made["id"], ["a"])
         assert stream.posts(1) == ["a"]
 
 
-def test_more_than_a_page_is_told_whole(ann, found, service):
+def test_more_than_one_page_arrives_completely(ann, store_matches, context):
     made = subscribe(ann)
     ids = [f"{n:04}" for n in range(250)]
-    found(made["id"], ids)
-    with listening(service) as url, events(url, live(made), **{"Last-Event-ID": "0"}) as stream:
+    store_matches(made["id"], ids)
+    with live_server(context) as url, events(url, live_path(made), **{"Last-Event-ID": "0"}) as stream:
         assert stream.posts(250) == ids
 
 
-def test_who_may_no_longer_listen_is_told_so(ann, found, service):
+def test_deleting_the_subscription_sends_gone(ann, store_matches, context):
     made = subscribe(ann)
-    with listening(service) as url, events(url, live(made)) as stream:
+    with live_server(context) as url, events(url, live_path(made)) as stream:
         ann.delete(f"/api/subscriptions/{made['id']}")
-        found(subscribe(ann)["id"], ["a"])  # the pulse goes on
+        store_matches(subscribe(ann)["id"], ["a"])  # a new match wakes the reader
         assert stream.next()["event"] == "gone"
 
 
-def test_a_revoked_token_ends_what_it_listens_to(ann, found, service):
+def test_revoking_the_token_sends_gone(ann, store_matches, context):
     made = subscribe(ann)
     path = f"/api/subscriptions/{made['id']}/live"
-    with listening(service) as url, events(url, path, Authorization=ann.headers["Authorization"]) as stream:
+    with live_server(context) as url, events(url, path, Authorization=ann.headers["Authorization"]) as stream:
         assert stream.answer.readline().startswith(b":")
-        service.writing.accounts.revoke("ann")
-        found(made["id"], ["a"])
+        context.write_store.accounts.revoke_tokens("ann")
+        store_matches(made["id"], ["a"])
         assert stream.next()["event"] == "gone"
 
 
-def test_an_id_of_another_store_misses_nothing_from_now_on(ann, found, service):
+def test_an_id_of_another_store_continues_with_new_matches(ann, store_matches, context):
     made = subscribe(ann)
-    with listening(service) as url, events(url, live(made), **{"Last-Event-ID": "999999"}) as stream:
+    with live_server(context) as url, events(url, live_path(made), **{"Last-Event-ID": "999999"}) as stream:
         assert stream.answer.readline().startswith(b":")
-        found(made["id"], ["a"])
+        store_matches(made["id"], ["a"])
         assert stream.posts(1) == ["a"]
 
 
-def test_only_so_many_listen_at_once_and_who_leaves_makes_room(ann, service, monkeypatch):
-    monkeypatch.setattr("tidings.web.live._AT_ONCE", 1)
+def test_the_number_of_live_readers_is_limited_and_counted(ann, context, monkeypatch):
+    monkeypatch.setattr("tidings.web.live._MAX_READERS_PER_SUBSCRIPTION", 1)
     made = subscribe(ann)
-    with listening(service) as url:
-        with events(url, live(made)) as stream:
+    with live_server(context) as url:
+        with events(url, live_path(made)) as stream:
             assert stream.answer.readline().startswith(b":")
-            connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
-            connection.request("GET", live(made))
+            connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+            connection.request("GET", live_path(made))
             assert connection.getresponse().status == 429
             connection.close()
-        deadline = time.monotonic() + 10
-        while service.listening and time.monotonic() < deadline:
+        deadline = time.monotonic() + 60
+        while context.live_readers and time.monotonic() < deadline:
             time.sleep(0.02)
-        assert not service.listening
+        assert not context.live_readers
 
 
-def test_many_who_come_at_the_same_moment_are_not_let_in_together(ann, service):
-    path = live(subscribe(ann))
+def test_the_limit_of_readers_holds_for_simultaneous_requests(ann, context):
+    path = live_path(subscribe(ann))
 
-    async def status(port):
+    async def connect(port):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(f"GET {path} HTTP/1.1\r\nHost: tidings\r\n\r\n".encode())
         return int((await reader.readline()).split()[1]), writer
 
-    async def come(port):
-        found = await asyncio.gather(*(status(port) for _ in range(50)))
-        for _, writer in found:
+    async def connect_all(port):
+        answers = await asyncio.gather(*(connect(port) for _ in range(50)))
+        for _, writer in answers:
             writer.close()
-        return sorted(code for code, _ in found)
+        return sorted(code for code, _ in answers)
 
-    with listening(service) as url:
-        assert asyncio.run(come(urlsplit(url).port)) == [200] * 20 + [429] * 30
+    with live_server(context) as url:
+        assert asyncio.run(connect_all(urlsplit(url).port)) == [200] * 20 + [429] * 30
 
 
-def test_ending_lets_live_readers_go_at_once(ann, service):
+def test_shutdown_disconnects_live_readers(ann, context):
     made = subscribe(ann)
-    with listening(service) as url:
-        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
-        connection.request("GET", live(made))
+    with live_server(context) as url:
+        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+        connection.request("GET", live_path(made))
         answer = connection.getresponse()
         answer.readline()
     assert answer.read().strip() == b"retry: 2000"

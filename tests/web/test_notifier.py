@@ -1,48 +1,52 @@
-"""The pulse: one look at the store for all who listen."""
+"""The notifier: one poll of the store for all live readers."""
 
 from __future__ import annotations
 
 import asyncio
 
 from tidings.errors import StoreError
-from tidings.web.notifier import Pulse
+from tidings.web.notifier import StoreNotifier
 
 
-def test_a_change_while_somebody_reads_is_not_missed():
+def test_a_change_during_a_read_is_not_missed():
     async def run():
         numbers = [1]
-        pulse = Pulse(lambda: numbers[-1], 0.01)
-        async with pulse.beating():
-            await pulse.beyond(0, 5)
-            before = pulse.beats
+        notifier = StoreNotifier(lambda: numbers[-1], 0.01)
+        async with asyncio.timeout(60), notifier.polling_task():
+            await notifier.wait_for_change(0, 60)
+            before = notifier.version
             numbers.append(2)
-            await asyncio.sleep(0.1)  # somebody reads for so long
-            await asyncio.wait_for(pulse.beyond(before, 60), 1)
-            await asyncio.wait_for(pulse.beyond(pulse.beats, 0.05), 1)
-            waiting = asyncio.create_task(pulse.beyond(pulse.beats, 60))
-        await asyncio.wait_for(waiting, 1)
-        assert pulse.is_over
+            while notifier.version == before:  # the change happens while a reader reads
+                await asyncio.sleep(0.01)
+            await notifier.wait_for_change(before, 3_600)
+            await notifier.wait_for_change(notifier.version, 0.05)
+            waiting = asyncio.create_task(notifier.wait_for_change(notifier.version, 3_600))
+        await asyncio.wait_for(waiting, 60)
+        assert notifier.is_closed
 
     asyncio.run(run())
 
 
-def test_a_store_that_is_lost_is_told_once_and_so_is_its_return(caplog):
+def test_loss_and_return_of_the_store_are_logged_once(caplog):
+    calls = []
+    lost = [True]
+
+    def read_number():
+        calls.append(1)
+        if lost:
+            raise StoreError("gone")
+        return 1
+
     async def run():
-        lost = [True]
-
-        def number():
-            if lost:
-                raise StoreError("gone")
-            return 1
-
-        pulse = Pulse(number, 0.01)
-        async with pulse.beating():
-            await asyncio.sleep(0.2)
-            assert (pulse.is_lost, pulse.beats) == (True, 0)
+        notifier = StoreNotifier(read_number, 0.01)
+        async with asyncio.timeout(60), notifier.polling_task():
+            while len(calls) < 5:
+                await asyncio.sleep(0.01)
+            assert (notifier.is_store_lost, notifier.version) == (True, 0)
             lost.clear()
-            await asyncio.wait_for(pulse.beyond(0, 60), 5)
-            assert not pulse.is_lost
+            await notifier.wait_for_change(0, 60)
+            assert not notifier.is_store_lost
 
     asyncio.run(run())
-    told = [record.getMessage() for record in caplog.records]
-    assert ["gone" in told[0], told[1:]] == [True, ["the store can be read again"]]
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == ["store lost, requests get 503 error=gone", "store is back"]

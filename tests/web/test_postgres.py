@@ -1,21 +1,21 @@
-"""The same service on PostgreSQL."""
+"""The web application on PostgreSQL."""
 
 from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from tests.store.batches import posts, run
+from tests.store.batches import posts, run_batch
 from tests.store.conftest import new_schema, server  # noqa: F401
-from tests.web.conftest import client, opened
+from tests.web.conftest import client, open_context
 from tests.web.test_subscriptions import subscribe
 
 
-def test_everything_is_served_from_postgres_too(tmp_path, server):  # noqa: F811
-    with opened(tmp_path, new_schema(server)) as service:
-        ann = client(service, service.writing.accounts.add("ann"))
-        bob = client(service, service.writing.accounts.add("bob"))
+def test_the_main_routes_work_on_postgres(tmp_path, server):  # noqa: F811
+    with open_context(tmp_path, new_schema(server)) as context:
+        ann = client(context, context.write_store.accounts.add("ann"))
+        bob = client(context, context.write_store.accounts.add("bob"))
         made = subscribe(ann)
-        run(service.writing, 0, posts(["a", "b"]), [(made["id"], 0), (made["id"], 1)])
+        run_batch(context.write_store, 0, posts(["a", "b"]), [(made["id"], 0), (made["id"], 1)])
         path = urlsplit(made["addresses"]["rss"]).path
         first = bob.get(path)
         assert first.text.count("<item>") == 2

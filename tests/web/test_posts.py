@@ -1,4 +1,4 @@
-"""Publishing: durable before it is acknowledged, cleaned before it is stored, counted against a quota."""
+"""Publishing posts: durable before the response, sanitized, counted against a quota."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ import pytest
 from tidings.store.accounts import Quotas
 
 
-def waiting(service):
-    """The posts in the inbox."""
-    files = sorted(service.inbox.glob("*.jsonl"))
+def inbox_posts(context):
+    """Return the posts in the inbox."""
+    files = sorted(context.inbox.glob("*.jsonl"))
     return [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
 
 
-def test_what_is_acknowledged_lies_in_the_inbox(ann, service):
-    one = ann.post("/api/posts", json={"text": "storm ahead", "id": 5, "lat": 51.5, "lon": -0.1, "tags": ["x"]})
-    assert (one.status_code, one.json()) == (202, {"accepted": 1, "ids": ["api:ann:5"]})
+def test_published_posts_are_in_the_inbox(ann, context):
+    single = ann.post("/api/posts", json={"text": "storm ahead", "id": 5, "lat": 51.5, "lon": -0.1, "tags": ["x"]})
+    assert (single.status_code, single.json()) == (202, {"accepted": 1, "ids": ["api:ann:5"]})
     many = ann.post("/api/posts", json=[{"text": "a"}, {"text": "b", "id": "b"}])
     assert many.json()["accepted"] == 2
-    stored = {post["id"]: post for post in waiting(service)}
+    stored = {post["id"]: post for post in inbox_posts(context)}
     assert stored["api:ann:5"] == {"id": "api:ann:5", "text": "storm ahead", "lat": 51.5, "lon": -0.1, "tags": ["x"]}
     assert set(many.json()["ids"]) < set(stored)
 
 
-def test_the_same_post_without_an_id_is_the_same_post(ann, bob):
+def test_the_same_post_without_an_id_gets_the_same_id(ann, bob):
     first, again, other = (client.post("/api/posts", json={"text": "a"}).json()["ids"][0] for client in (ann, ann, bob))
     assert first == again
     assert first.startswith("api:ann:")
     assert other.startswith("api:bob:")
 
 
-def test_nothing_that_is_no_text_is_stored(ann, service):
-    said = {"text": "a\u0000b\u202e<b>c</b>", "title": "t\u0007", "tags": ["\u0000", "x"]}
-    ann.post("/api/posts", json={**said, "link": "javascript:alert(1)"})
+def test_posts_are_sanitized(ann, context):
+    fields = {"text": "a\u0000b\u202e<b>c</b>", "title": "t\u0007", "tags": ["\u0000", "x"]}
+    ann.post("/api/posts", json={**fields, "link": "javascript:alert(1)"})
     ann.post("/api/posts", json={"text": "a", "link": "HTTPS://user:pw@E.org/x y"})
-    first, second = sorted(waiting(service), key=lambda one: -len(one["text"]))
+    first, second = sorted(inbox_posts(context), key=lambda post: -len(post["text"]))
     assert first["text"] == "a b<b>c</b>"
     assert first["title"] == "t "
     assert "link" not in first
@@ -53,7 +53,7 @@ def test_nothing_that_is_no_text_is_stored(ann, service):
         {"text": "a", "unknown": 1},
         {"text": "a", "lat": 91},
         {"text": "a", "id": ""},
-        {"text": "a", "id": "\U0001f600" * 300},  # what the store would not take must not be acknowledged
+        {"text": "a", "id": "\U0001f600" * 300},  # the store cannot keep it
         {"text": "a", "id": 10**2_000},
         {"text": "é" * 600_000},
         [],
@@ -63,38 +63,54 @@ def test_nothing_that_is_no_text_is_stored(ann, service):
         None,
     ],
 )
-def test_a_post_that_cannot_be_used_is_refused_and_none_of_its_request_taken(ann, service, post):
-    told = ann.post("/api/posts", json=post)
-    assert told.status_code == 422
-    assert told.json()["error"]
-    assert waiting(service) == []
+def test_an_invalid_post_rejects_the_whole_request(ann, context, post):
+    answer = ann.post("/api/posts", json=post)
+    assert answer.status_code == 422
+    assert answer.json()["error"]
+    assert inbox_posts(context) == []
     assert ann.get("/api/me").json()["posts_today"]["used"] == 0
 
 
-def test_what_a_full_disk_has_no_room_for_is_refused_and_not_counted(ann, service, monkeypatch):
-    def full(inbox, name, posts):
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ([{"text": "a"}, {"text": "a", "lat": 91}], "Lat is not between -90 and 90 (row 2)."),
+        ([{"text": "a"}, {"text": " "}], "The text is missing (row 2)."),
+        ([{"nope": 1}], "text: Field required (row 1)."),
+        ([{"text": "a", "lon": "x"}], "lon: must be a valid number, unable to parse string as a number (row 1)."),
+        ({"text": "a", "tags": "x"}, "tags: must be a valid list."),
+    ],
+)
+def test_an_error_names_field_and_row(ann, body, error):
+    assert ann.post("/api/posts", json=body).json() == {"error": error}
+
+
+def test_posts_are_not_counted_if_the_disk_is_full(ann, context, monkeypatch):
+    def fail(inbox, name, posts):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tidings.web.posts.write_posts", full)
+    monkeypatch.setattr("tidings.web.posts.write_posts", fail)
     assert ann.post("/api/posts", json=[{"text": "a"}, {"text": "b"}]).status_code == 503
     assert ann.get("/api/me").json()["posts_today"]["used"] == 0
 
 
-def test_a_day_has_its_quota(ann, service):
-    service.write_store.accounts.set_quotas("ann", Quotas(posts_per_day=3))
+def test_the_daily_quota_is_enforced(ann, context):
+    context.write_store.accounts.set_quotas("ann", Quotas(posts_per_day=3))
     assert ann.post("/api/posts", json=[{"text": "a"}] * 2).status_code == 202
-    told = ann.post("/api/posts", json=[{"text": "a"}] * 2)
-    assert told.status_code == 429
-    assert 0 < int(told.headers["retry-after"]) <= 86_400
-    assert "1 are left" in told.json()["error"]
+    answer = ann.post("/api/posts", json=[{"text": "a"}] * 2)
+    assert answer.status_code == 429
+    assert 0 < int(answer.headers["retry-after"]) <= 86_400
+    assert "1 left" in answer.json()["error"]
     assert ann.post("/api/posts", json={"text": "a"}).status_code == 202
-    assert len(waiting(service)) == 3
+    assert len(inbox_posts(context)) == 3
 
 
-def test_too_much_at_once_is_refused_before_it_is_read(ann):
-    told = ann.post("/api/posts", content=b"[" + b" " * (9 << 20) + b"]", headers={"Content-Type": "application/json"})
-    assert (told.status_code, "at most 8 MB" in told.json()["error"]) == (413, True)
+def test_a_large_body_is_rejected(ann):
+    answer = ann.post(
+        "/api/posts", content=b"[" + b" " * (9 << 20) + b"]", headers={"Content-Type": "application/json"}
+    )
+    assert (answer.status_code, "at most 8 MB" in answer.json()["error"]) == (413, True)
 
-    unannounced = (b" " * (1 << 20) for _ in range(9))
-    told = ann.post("/api/posts", content=unannounced, headers={"Content-Type": "application/json"})
-    assert told.status_code == 413
+    chunks = (b" " * (1 << 20) for _ in range(9))
+    answer = ann.post("/api/posts", content=chunks, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 413

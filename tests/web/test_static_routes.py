@@ -1,4 +1,4 @@
-"""The front page: whole in the package, nothing from elsewhere, and no way for a post to become markup."""
+"""The web page: served from the package, nothing from other hosts, and no post can become markup."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ STATIC = resources.files("tidings.web").joinpath("static")
 
 
 @pytest.mark.parametrize(("name", "kind"), FILES.items())
-def test_the_page_and_its_parts_are_served_from_the_package(anonymous, name, kind):
+def test_the_page_and_its_files_are_served(anonymous, name, kind):
     answer = anonymous.get("/" if name == "index.html" else f"/static/{name}")
     assert answer.content == STATIC.joinpath(name).read_bytes()
     assert answer.headers["content-type"].startswith(kind)
 
 
 @pytest.mark.parametrize("path", ["/static/app.py", "/static/../app.py", "/static/%2e%2e/app.py", "/nothing"])
-def test_nothing_else_is_served(anonymous, path):
+def test_no_other_file_is_served(anonymous, path):
     assert anonymous.get(path).status_code in (404, 422)
 
 
-def test_browsers_load_and_run_only_what_is_ours(anonymous):
+def test_the_content_security_policy_allows_only_own_files(anonymous):
     policy = anonymous.get("/").headers["content-security-policy"]
     rules = dict(part.strip().split(" ", 1) for part in policy.split(";"))
     assert rules.pop("default-src") == "'none'"
@@ -32,7 +32,7 @@ def test_browsers_load_and_run_only_what_is_ours(anonymous):
     assert "unsafe" not in policy
 
 
-def test_no_file_reaches_elsewhere_or_makes_markup_of_text():
+def test_no_file_uses_other_hosts_or_turns_text_into_markup():
     for name in FILES:
         text = STATIC.joinpath(name).read_text("utf-8").replace('xmlns="http://www.w3.org/2000/svg"', "")
         assert not re.search(r"(src|href|url)\s*[=(]\s*[\"']?(https?:)?//", text), name
@@ -41,6 +41,6 @@ def test_no_file_reaches_elsewhere_or_makes_markup_of_text():
     assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\bon[a-z]+=|style=", html)
 
 
-def test_every_place_the_script_asks_for_is_on_the_page():
+def test_every_element_that_the_script_uses_is_on_the_page():
     script, html = (STATIC.joinpath(name).read_text("utf-8") for name in ("page.js", "index.html"))
     assert set(re.findall(r'\$\("([a-z-]+)"\)', script)) <= set(re.findall(r'\bid="([a-z-]+)"', html))

@@ -1,74 +1,85 @@
-"""Children are started again when they end, with growing patience, and all end when told to."""
+"""Child processes are restarted with growing delays, and all stop together."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 import time
+from collections.abc import Callable
 
 import pytest
 
 from tidings.web import supervise
-from tidings.web.supervise import Child, keep_going
+from tidings.web.supervise import Child, keep_running
 
 
-def child(code, name="child"):
-    return Child(name, (sys.executable, "-c", code), {"TIDINGS_TRIED": "yes"})
+def python_child(code: str, name: str = "child") -> Child:
+    return Child(name, (sys.executable, "-c", code), {"TIDINGS_TEST": "yes"})
 
 
-def supervised(seconds, *children):
-    """What was said in so many seconds, and how long ending took."""
-    said = []
+def run_until(condition: Callable[[list[str]], bool], *children: Child) -> tuple[list[str], float]:
+    """Run children until the condition holds for the reports; return these and the seconds that stopping took."""
+    reports: list[str] = []
 
-    async def run():
+    async def run() -> float:
         stop = asyncio.Event()
-        tasks = [asyncio.create_task(keep_going(one, stop, said.append)) for one in children]
-        await asyncio.sleep(seconds)
-        began = time.monotonic()
-        stop.set()
-        await asyncio.wait_for(asyncio.gather(*tasks), 15)
-        return time.monotonic() - began
+        tasks = [asyncio.create_task(keep_running(child, stop, reports.append)) for child in children]
+        async with asyncio.timeout(120):
+            while not condition(reports):
+                await asyncio.sleep(0.02)
+            started = time.monotonic()
+            stop.set()
+            await asyncio.gather(*tasks)
+        return time.monotonic() - started
 
-    return said, asyncio.run(run())
+    return reports, asyncio.run(run())
+
+
+def count(word: str, reports: list[str]) -> int:
+    return sum(word in line for line in reports)
 
 
 @pytest.fixture(autouse=True)
-def _impatient(monkeypatch):
-    monkeypatch.setattr(supervise, "FIRST_WAIT_S", 0.1)
-    monkeypatch.setattr(supervise, "_END_S", 1.0)
+def _short_delays(monkeypatch):
+    monkeypatch.setattr(supervise, "FIRST_DELAY_S", 0.1)
+    monkeypatch.setattr(supervise, "_STOP_S", 1.0)
 
 
-def test_who_ends_is_started_again_after_a_while_that_doubles():
-    said, _ = supervised(2.5, child("import os, sys; print('hello', os.environ['TIDINGS_TRIED']); sys.exit(3)"))
-    endings = [line for line in said if "ended" in line]
-    assert endings[:2] == [
-        "child: ended (code 3); again in 0.1 s. It said: hello yes",
-        "child: ended (code 3); again in 0.2 s. It said: hello yes",
+def test_a_child_that_exits_is_restarted_after_a_doubled_delay():
+    code = "import os, sys; print('hello', os.environ['TIDINGS_TEST']); sys.exit(3)"
+    reports, _ = run_until(lambda reports: count("started", reports) >= 3, python_child(code))
+    assert [line for line in reports if "exited" in line][:2] == [
+        "child: exited (code 3); restart in 0.1 s. Last line: hello yes",
+        "child: exited (code 3); restart in 0.2 s. Last line: hello yes",
     ]
-    assert sum("started" in line for line in said) >= 3
 
 
-def test_who_is_killed_is_named_by_its_signal():
-    said, _ = supervised(1.0, child("import os; os.kill(os.getpid(), 9)"))
-    assert any("ended (SIGKILL)" in line for line in said)
+def test_a_killed_child_is_reported_with_its_signal():
+    reports, _ = run_until(
+        lambda reports: count("exited", reports) >= 1, python_child("import os; os.kill(os.getpid(), 9)")
+    )
+    assert count("exited (SIGKILL)", reports) >= 1
 
 
-def test_all_end_together_also_who_does_not_want_to():
-    stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
-    said, seconds = supervised(1.5, child("import time; time.sleep(60)"), child(stubborn, "deaf"))
-    assert "deaf: deaf" in said
-    assert seconds < 5
-    assert not any("ended" in line for line in said)
+def test_all_children_stop_together_also_one_that_ignores_sigterm():
+    ignoring = "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready', flush=True); time.sleep(600)"
+    waiting = "import time; print('ready', flush=True); time.sleep(600)"
+    reports, seconds = run_until(
+        lambda reports: count("ready", reports) == 2, python_child(waiting), python_child(ignoring, "stubborn")
+    )
+    assert seconds < 60
+    assert count("exited", reports) == 0
 
 
-def test_a_line_without_end_does_not_end_the_listening():
-    said, _ = supervised(1.5, child("print('x' * 1_000_000); print('after', flush=True); import time; time.sleep(60)"))
-    assert "child: after" in said
+def test_a_very_long_line_does_not_stop_the_reports():
+    code = "print('x' * 1_000_000); print('after', flush=True); import time; time.sleep(600)"
+    reports, _ = run_until(lambda reports: "child: after" in reports, python_child(code))
+    assert "child: after" in reports
 
 
-def test_who_cannot_be_started_is_tried_again():
-    said, _ = supervised(0.5, Child("nobody", ("/nonexistent/program",)))
-    assert said[:2] == [
-        "nobody: cannot be started (No such file or directory); again in 0.1 s",
-        "nobody: cannot be started (No such file or directory); again in 0.2 s",
+def test_a_child_that_cannot_be_started_is_tried_again():
+    reports, _ = run_until(lambda reports: len(reports) >= 2, Child("missing", ("/nonexistent/program",)))
+    assert reports[:2] == [
+        "missing: cannot be started (No such file or directory); restart in 0.1 s",
+        "missing: cannot be started (No such file or directory); restart in 0.2 s",
     ]

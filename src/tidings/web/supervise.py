@@ -31,7 +31,7 @@ class Child:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-async def supervise(child: Child, stop: asyncio.Event, report: Report) -> None:
+async def keep_running(child: Child, stop: asyncio.Event, report: Report) -> None:
     """Run a child again and again until `stop` is set; report its output and its exits with its name."""
     delay_s = FIRST_DELAY_S
     while not stop.is_set():
