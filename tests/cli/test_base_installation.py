@@ -11,7 +11,7 @@ from tests.test_extras import BLOCK
 from tidings.cli.main import run
 
 RUN = (
-    BLOCK
+    BLOCK.replace('"pydantic", ', "")  # Typer installs it
     + """
 import contextlib, io, json
 from tidings.cli.main import run
