@@ -8,7 +8,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from tidings.crawl.article import Article, FeedDocument
+from tidings.crawl.article import Article, ParsedFeed
 from tidings.crawl.decide import (
     FeedVisit,
     VisitMemory,
@@ -162,7 +162,7 @@ class World:
             outcome = decide_unchanged(self.asked, told, now, POLICY)
         else:
             articles = tuple(Article(f"g{n}", f"https://a.example/{n}", f"T{n}", "x", "", self.times[n]) for n in shown)
-            outcome = decide_read(self.asked, told, FeedDocument("F", "https://a.example/", articles), now, POLICY)
+            outcome = decide_read(self.asked, told, ParsedFeed("F", "https://a.example/", articles), now, POLICY)
         for post in outcome.visited.posts:
             assert post["link"] not in self.found, "told twice"
             self.found[post["link"]] = now
@@ -201,7 +201,7 @@ def test_feed_that_is_down_for_a_month_is_visited_daily():
         now, requests = outcome.visited.due_at, requests + 1
     assert 30 < requests < 45
     told = FeedResponse(200, asked.url, asked.url, b"x", {})
-    back = decide_read(asked, told, FeedDocument("F", "", (Article("g", "", "T", "x"),)), now, POLICY)
+    back = decide_read(asked, told, ParsedFeed("F", "", (Article("g", "", "T", "x"),)), now, POLICY)
     assert (back.visited.state, len(back.visited.posts)) == ("ok", 1)
     assert back.visited.due_at < now + 2 * HOUR_S
 

@@ -87,7 +87,7 @@ def read_status(location: StateLocation) -> StreamStatus:
             metrics,
             store.batches.recent(stream, _MAX_BATCHES),
             sizes,
-            store.batches.rejected(_MAX_REJECTED),
+            store.batches.rejected_rows(_MAX_REJECTED),
             disk,
             shutil.disk_usage(location.work_dir).free if location.work_dir.is_dir() else None,
             store.shed_totals.read(),

@@ -28,7 +28,7 @@ class WebhookStatus(NamedTuple):
 
 
 def read_webhooks(store: Store) -> WebhookStatus:
-    return WebhookStatus(store.webhook_queue.totals(), store.webhook_queue.failing(_MAX_FAILING))
+    return WebhookStatus(store.webhook_queue.totals(), store.webhook_queue.failing_webhooks(_MAX_FAILING))
 
 
 def to_dict(webhooks: WebhookStatus) -> dict[str, Any]:

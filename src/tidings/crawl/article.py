@@ -24,7 +24,7 @@ class Article:
 
 
 @dataclass(frozen=True, slots=True)
-class FeedDocument:
+class ParsedFeed:
     """A parsed feed. `ttl_s` is the interval between visits that it requests, or 0."""
 
     title: str

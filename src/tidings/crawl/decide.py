@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from tidings.crawl.article import Article, FeedDocument
+from tidings.crawl.article import Article, ParsedFeed
 from tidings.crawl.fetch import FeedResponse
 from tidings.crawl.identity import KnownArticle, NewArticle, diff_articles, pack_known
 from tidings.crawl.schedule import (
@@ -102,7 +102,7 @@ def decide_unchanged(visit: FeedVisit, answer: FeedResponse, now: float, policy:
 
 
 def decide_read(
-    visit: FeedVisit, answer: FeedResponse, document: FeedDocument, now: float, policy: SchedulePolicy
+    visit: FeedVisit, answer: FeedResponse, document: ParsedFeed, now: float, policy: SchedulePolicy
 ) -> VisitOutcome:
     """Return the outcome of a visit that read a document; its new articles become posts."""
     diff = diff_articles(visit.known, document.articles, document.site, now)
@@ -189,9 +189,7 @@ def _success(
     )
 
 
-def to_posts(
-    visit: FeedVisit, document: FeedDocument, new: Iterable[NewArticle], now: float
-) -> Iterable[dict[str, Any]]:
+def to_posts(visit: FeedVisit, document: ParsedFeed, new: Iterable[NewArticle], now: float) -> Iterable[dict[str, Any]]:
     """Yield new articles as posts for the stream; articles without any text are skipped."""
     feed = blake2b(visit.url.encode(), digest_size=16).hexdigest()[:12]
     for article, name in new:

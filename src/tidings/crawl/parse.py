@@ -6,7 +6,7 @@ import re
 from email.message import Message
 
 from tidings.crawl import parse_json_feed, parse_lenient, parse_xml
-from tidings.crawl.article import FeedDocument, NotAFeed
+from tidings.crawl.article import ParsedFeed, NotAFeed
 from tidings.crawl.discover import find_feed_links
 
 _PAGE = re.compile(rb"<(!doctype\s+html|html|head|body)[\s>]", re.IGNORECASE)
@@ -15,7 +15,7 @@ _LEADING_BYTES = b"\xef\xbb\xbf \t\r\n\x00"
 _HEAD_BYTES = 2_000
 
 
-def parse(document: bytes, content_type: str, url: str) -> FeedDocument:
+def parse(document: bytes, content_type: str, url: str) -> ParsedFeed:
     """Return the feed. Raises NotAFeed with the reason and, for a page, the feeds it links to."""
     body = document.lstrip(_LEADING_BYTES)
     if not body:

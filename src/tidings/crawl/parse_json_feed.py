@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, FeedDocument, NotAFeed
+from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, ParsedFeed, NotAFeed
 from tidings.crawl.normalize import RawArticle, clean_article, to_single_line, web_link
 
 
-def parse_json_feed(document: bytes, url: str) -> FeedDocument:
+def parse_json_feed(document: bytes, url: str) -> ParsedFeed:
     """Return the feed. Raises NotAFeed with the reason."""
     try:
         feed = json.loads(document.decode("utf-8-sig", "replace"))
@@ -18,7 +18,7 @@ def parse_json_feed(document: bytes, url: str) -> FeedDocument:
     if not isinstance(feed, dict) or not isinstance(feed.get("items"), list):
         raise NotAFeed("JSON without a list of items, not a JSON Feed")
     site = web_link(_text(feed, "home_page_url"), url)
-    return FeedDocument(
+    return ParsedFeed(
         title=to_single_line(_text(feed, "title"), MAX_TITLE, False),
         site=site,
         articles=tuple(

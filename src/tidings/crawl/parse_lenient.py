@@ -8,13 +8,13 @@ from typing import Any
 
 import feedparser
 
-from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, FeedDocument, NotAFeed
+from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, ParsedFeed, NotAFeed
 from tidings.crawl.normalize import RawArticle, clean_article, to_single_line, web_link
 
 _PLAIN = "text/plain"
 
 
-def parse_any_feed(document: bytes, content_type: str, url: str) -> FeedDocument:
+def parse_any_feed(document: bytes, content_type: str, url: str) -> ParsedFeed:
     """Return the feed. Raises NotAFeed with the reason."""
     # As a file: feedparser would fetch bytes that look like a URL. `clean_article` sanitizes.
     headers = {"content-type": content_type} if content_type else {}
@@ -26,7 +26,7 @@ def parse_any_feed(document: bytes, content_type: str, url: str) -> FeedDocument
     if not parsed.entries and parsed.bozo:
         raise NotAFeed(f"broken before the first article{_format_error(parsed)}")
     site = web_link(_text(parsed.feed, "link"), url)
-    return FeedDocument(
+    return ParsedFeed(
         title=to_single_line(_text(parsed.feed, "title"), MAX_TITLE, _is_html(parsed.feed.get("title_detail"))),
         site=site,
         articles=tuple(clean_article(_raw(entry), site or url) for entry in parsed.entries[:MAX_ARTICLES]),

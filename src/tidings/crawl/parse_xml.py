@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 from xml.parsers.expat import errors
 
-from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, FeedDocument
+from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, ParsedFeed
 from tidings.crawl.decode import decode_document, repair_ampersands
 from tidings.crawl.normalize import RawArticle, clean_article, to_single_line, web_link
 
@@ -29,7 +29,7 @@ _PERIODS = {"hourly": 3_600.0, "daily": 86_400.0, "weekly": 604_800.0, "monthly"
 _REPAIRABLE = {errors.codes[name] for name in (errors.XML_ERROR_INVALID_TOKEN, errors.XML_ERROR_UNDEFINED_ENTITY)}
 
 
-def parse_xml_feed(document: bytes, charset: str, url: str) -> FeedDocument | None:
+def parse_xml_feed(document: bytes, charset: str, url: str) -> ParsedFeed | None:
     """Return the feed, or None if the lenient parser has to read it."""
     text = decode_document(document, charset)
     root = None if text is None or _has_dtd(text) else _root(text)
@@ -80,9 +80,9 @@ def _first(parent: Element, *names: str) -> str:
     return ""
 
 
-def _rss(channel: Element, items: list[Element], ns: str, url: str) -> FeedDocument:
+def _rss(channel: Element, items: list[Element], ns: str, url: str) -> ParsedFeed:
     site = web_link(_first(channel, f"{ns}link"), url)
-    return FeedDocument(
+    return ParsedFeed(
         title=to_single_line(_first(channel, f"{ns}title"), MAX_TITLE, True),
         site=site,
         articles=tuple(clean_article(_item(item, ns), site or url) for item in items[:MAX_ARTICLES]),
@@ -164,11 +164,11 @@ def _period(channel: Element) -> float:
     return seconds / max(1, int(frequency) if frequency.isascii() and frequency.isdigit() and len(frequency) < 6 else 1)
 
 
-def _atom(feed: Element, url: str) -> FeedDocument:
+def _atom(feed: Element, url: str) -> ParsedFeed:
     site = web_link(_atom_link(feed), _base(feed, url))
     base = _base(feed, site or url)
     entries = feed.findall(f"{_ATOM}entry")[:MAX_ARTICLES]
-    return FeedDocument(
+    return ParsedFeed(
         title=_cleaned_title(feed),
         site=site,
         articles=tuple(clean_article(_entry(entry), _base(entry, base)) for entry in entries),

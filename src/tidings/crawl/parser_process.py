@@ -22,7 +22,7 @@ from typing import IO, Any
 
 import orjson
 
-from tidings.crawl.article import Article, FeedDocument, NotAFeed
+from tidings.crawl.article import Article, ParsedFeed, NotAFeed
 
 TIMEOUT_S = 5.0
 _MEMORY_BYTES = 1 << 30
@@ -39,7 +39,7 @@ class ParserProcess:
         self._seconds = seconds
         self._child: subprocess.Popen[bytes] | None = None
 
-    async def parse(self, document: bytes, content_type: str, url: str) -> FeedDocument:
+    async def parse(self, document: bytes, content_type: str, url: str) -> ParsedFeed:
         """Call `parse.parse` in the child. Raises NotAFeed, also if the child exceeds a limit.
 
         The event loop writes to the pipes itself: a thread would wait for the interpreter lock at every message.
@@ -149,18 +149,18 @@ async def _wait_for(handle: int, watch: Callable[..., Any], unwatch: Callable[[i
         unwatch(handle)
 
 
-def _parse_answer(answer: dict[str, Any]) -> FeedDocument:
+def _parse_answer(answer: dict[str, Any]) -> ParsedFeed:
     if "reason" in answer:
         raise NotAFeed(answer["reason"], tuple(answer["feeds"]))
     title, site, articles_fields, ttl_s, lang = answer["document"]
     articles = tuple([Article(*[*values, tuple(tags)]) for *values, tags in articles_fields])
-    return FeedDocument(title, site, articles, ttl_s, lang)
+    return ParsedFeed(title, site, articles, ttl_s, lang)
 
 
 # Code of the child process
 
 
-def _to_list(document: FeedDocument) -> list[Any]:
+def _to_list(document: ParsedFeed) -> list[Any]:
     """Return the fields. `astuple` would copy every text, a third of the total time."""
     return [
         document.title,
