@@ -62,6 +62,14 @@ _STYLES: Mapping[str, tuple[str, str]] = {
     "metric": ("#d6336c", "P"),
     "hypergraph": ("#343a40", "x"),
     "frequency": ("#adb5bd", "v"),
+    "gr+": ("#0b7285", "o"),
+    "gr": ("#e8590c", "s"),
+    "dp": ("#7048e8", "D"),
+    "dp, in subscriptions": ("#2f9e44", "^"),
+    "si": ("#d6336c", "P"),
+    "ra": ("#343a40", "x"),
+    "world": ("#f08c00", "*"),
+    "one_country": ("#d6336c", "P"),
 }
 _COLOURS = ("#0b7285", "#e8590c", "#7048e8", "#2f9e44", "#d6336c", "#343a40")
 _LABELS: Mapping[str, str] = {

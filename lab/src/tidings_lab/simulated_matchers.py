@@ -144,7 +144,9 @@ class SimulatedCluster:
     def _shard(self, number: int) -> list[tuple[SegmentView, SegmentMatcher]]:
         if number not in self._matchers:
             terms = self.index.manifest.terms
-            self._matchers[number] = [(live, SegmentMatcher(live.segment, terms)) for live in self.index.open_shard(number)]
+            self._matchers[number] = [
+                (live, SegmentMatcher(live.segment, terms)) for live in self.index.open_shard(number)
+            ]
         return self._matchers[number]
 
 
