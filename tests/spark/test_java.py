@@ -117,7 +117,7 @@ def test_nonexistent_java_home_is_skipped(jvms: Path, monkeypatch: pytest.Monkey
 
 
 def test_missing_java_is_an_error_with_a_remedy(jvms: Path) -> None:
-    with pytest.raises(InputError, match=r"Java 17 or later .* `make setup`"):
+    with pytest.raises(InputError, match=r"Java 17 or later was not found"):
         require_java()
 
 

@@ -79,7 +79,7 @@ def test_unresolved_connector_is_an_error_with_a_remedy():
     log = f'Exception in thread "main" java.lang.RuntimeException: [unresolved dependency: {name}: not found]'
     message = str(kafka.missing_connector_error(log))
     assert f"of version {pyspark.__version__}" in message
-    assert "list them in TIDINGS_KAFKA_JARS (see docs/kafka.md)" in message
+    assert "list them in TIDINGS_KAFKA_JARS (see `tidings run --help`)" in message
     assert kafka.missing_connector_error("java.net.BindException: no such address") is None
 
 

@@ -41,6 +41,10 @@ continues there.
 
 {PARTITIONERS}
 
+Kafka needs the connector of Spark, which is downloaded from Maven Central. Without access to it, list its four jars in
+TIDINGS_KAFKA_JARS, separated by commas: spark-sql-kafka-0-10, spark-token-provider-kafka-0-10 (both for Scala 2.13 and
+the version of Spark), kafka-clients and commons-pool2.
+
 Policies of --shed: consensus keeps the matchers that most terms of a post route to, subscription those with most
 candidate subscriptions, random a random part of the posts."""
 

@@ -15,7 +15,7 @@ _WORKER_ERROR = re.compile(r"^tidings\.errors\.\w+: (.+)$", re.MULTILINE)  # rai
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
 _NO_MODULE = re.compile(r"Error from python worker:\s+.*No module named '?([\w.]+)|ModuleNotFoundError: .*'(tidings)")
 _OTHER_PYTHON = re.compile(r"Python in worker has (?:a )?different version[:\s]+(\d[\d.]*).*?driver[:\s]+(\d[\d.]*\d)")
-_HINT = "or set PYSPARK_PYTHON to a Python there that has it (docs/deploy.md)."
+_HINT = "or set PYSPARK_PYTHON to a Python there that has it."
 _FILE_HINT = "Replace it, or leave it out"
 _CAUSE = re.compile(r"^[\w.$]*?(\w+(?:Exception|Error))(?:: (.*))?$")
 

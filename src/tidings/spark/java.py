@@ -36,8 +36,8 @@ def require_java() -> None:
     home = find_java_home()
     if home is None:
         raise InputError(
-            f"Java {MINIMUM_VERSION} or later was not found. Run `make setup`, install one (on Debian or Ubuntu: "
-            "sudo apt-get install openjdk-17-jre-headless), or set JAVA_HOME."
+            f"Java {MINIMUM_VERSION} or later was not found. Install one (on Debian or Ubuntu: sudo apt-get install "
+            "openjdk-17-jre-headless), or set JAVA_HOME."
         )
     os.environ["JAVA_HOME"] = home
 

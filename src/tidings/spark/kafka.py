@@ -28,7 +28,7 @@ JARS_VARIABLE = "TIDINGS_KAFKA_JARS"
 _UNRESOLVED = "unresolved dependency: org.apache.spark#"  # of Ivy, in Spark's log
 _NO_CONNECTOR = (
     f"Spark's Kafka connector of version {pyspark.__version__}: Maven Central is not reachable, or does not have that "
-    f"version yet. Download the four jars of an earlier version and list them in {JARS_VARIABLE} (see docs/kafka.md)."
+    f"version yet. Download the four jars of an earlier version and list them in {JARS_VARIABLE} (see `tidings run --help`)."
 )
 CLIENT_PREFIX = "spark.tidings.kafka."
 
@@ -52,7 +52,7 @@ _FAILURES = (
     ),
     (
         ("Failed to find data source: kafka", "DATA_SOURCE_NOT_FOUND", "JAVA_GATEWAY_EXITED"),
-        "{topic}: Spark's Kafka connector is missing. See docs/kafka.md for how to add it.",
+        "{topic}: Spark's Kafka connector is missing. See `tidings run --help` for how to add it.",
     ),
 )
 
@@ -99,7 +99,7 @@ def check_jars(environ: Mapping[str, str] = os.environ) -> None:
     jars = (jar.strip() for jar in environ.get(JARS_VARIABLE, "").split(","))
     for jar in jars:
         if jar and ":" not in jar and not os.path.isfile(jar):
-            raise InputError(f"{jar}: no such file. Correct {JARS_VARIABLE} (docs/kafka.md lists the jars).")
+            raise InputError(f"{jar}: no such file. Correct {JARS_VARIABLE} (`tidings run --help` lists the jars).")
 
 
 def missing_connector_error(log: str) -> InputError | None:

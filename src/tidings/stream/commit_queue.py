@@ -62,7 +62,7 @@ def collect_matches(rows: DataFrame, spill_dir: Path | None, spill_by_spark: boo
     if written != (visible := count_rows(list_spill_files(spill_dir))):
         raise InputError(
             f"{spill_dir}: executors wrote {written:,} rows, but the driver sees {visible:,}. Put the state into a "
-            "directory that all machines share (docs/deploy.md)."
+            "directory that all machines share."
         )
     return read_spill(spill_dir)
 
