@@ -124,7 +124,7 @@ def test_dynamic_programming_equals_exhaustive_search(monkeypatch):
             "partition_node",
             lambda n, t, k, s, costs=costs: [type("P", (), {"load": lambda self: costs[n, k - 1]})()],
         )
-        found = compute_number_partitions(list(range(count)), [False] * count, matchers, SETTINGS)  # type: ignore[arg-type]
+        found = compute_number_partitions(list(range(count)), [False] * count, matchers, SETTINGS)
         ways = [way for way in itertools.product(range(1, matchers + 1), repeat=count) if sum(way) == matchers]
         best = min(sum(costs[n, k - 1] for n, k in enumerate(way)) for way in ways)
         assert sum(found) == matchers

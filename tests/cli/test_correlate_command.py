@@ -58,7 +58,7 @@ def results(tmp_path_factory, spark) -> dict[str, CommandResult]:
         "time,text\n2020-01-01T10:00:00Z,#a #b\n2020-01-01T13:00:00Z,#a #b\n2020-01-01T10:30:00Z,#a #b\n"
     )
     all_results = dict(zip(COMMANDS, run_here(list(COMMANDS.values()), folder, spark), strict=True))
-    all_results["folder"] = folder  # type: ignore[assignment]
+    all_results["folder"] = folder
     return all_results
 
 

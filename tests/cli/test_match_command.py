@@ -110,7 +110,7 @@ def results(folder, spark):
 
 
 @pytest.fixture(scope="module")
-def expected():
+def expected_matches():
     places = zip(*(POSTS[name].to_pylist() for name in ("text", "lat", "lon")), strict=True)
     ids = POSTS["id"].to_pylist()
     return sorted(
@@ -130,22 +130,22 @@ def read_lines(file: Path) -> list[dict]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def test_parquet_gives_the_matches_of_the_brute_force_matcher(folder, results, expected):
+def test_parquet_gives_the_matches_of_the_brute_force_matcher(folder, results, expected_matches):
     table = pq.read_table(folder / "m.parquet")
     assert table.schema.names == ["subscription_id", "post_id", "index_version"]
     assert {str(kind) for kind in table.schema.types} == {"int64"}
-    assert sorted(zip(*(table[name].to_pylist() for name in table.schema.names[:2]), strict=True)) == expected
-    assert results["parquet"].summary["matches"] == len(expected) > 20
+    assert sorted(zip(*(table[name].to_pylist() for name in table.schema.names[:2]), strict=True)) == expected_matches
+    assert results["parquet"].summary["matches"] == len(expected_matches) > 20
 
 
-def test_json_lines_give_the_same_matches(folder, results, expected):
+def test_json_lines_give_the_same_matches(folder, results, expected_matches):
     assert results["json"].summary["plan"] == "partitioned"
     found = read_lines(folder / "m.jsonl")
-    assert sorted((row["subscription_id"], row["post_id"]) for row in found) == expected
+    assert sorted((row["subscription_id"], row["post_id"]) for row in found) == expected_matches
 
 
-def test_csv_gives_the_same_matches_with_ids_as_text(folder, results, expected):
-    wanted = sorted((str(subscription), str(post)) for subscription, post in expected)
+def test_csv_gives_the_same_matches_with_ids_as_text(folder, results, expected_matches):
+    wanted = sorted((str(subscription), str(post)) for subscription, post in expected_matches)
     assert results["csv"].summary["matches"] == results["glob"].summary["matches"] == len(wanted)
     assert read_csv(folder / "m.csv") == wanted  # as replaced by the run with the glob
 

@@ -49,7 +49,7 @@ def run_matches(capsys):
 def commit_matches(store, batch, ids, **columns):
     """Commit a batch whose posts all match subscription 1."""
     posts = batches.posts(ids, **columns)
-    batches.run(store, batch, posts, [(1, row) for row in range(len(ids))])
+    batches.run_batch(store, batch, posts, [(1, row) for row in range(len(ids))])
 
 
 def ids_of(out):

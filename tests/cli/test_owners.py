@@ -61,7 +61,7 @@ def test_removing_an_owner_removes_its_feeds(tmp_path):
 
 
 @pytest.fixture
-def served(tmp_path):
+def start_server(tmp_path):
     """Starts `tidings serve` without children; returns its process and its first lines."""
     running = []
 
@@ -82,8 +82,8 @@ def served(tmp_path):
         process.communicate()
 
 
-def test_first_start_creates_an_owner_and_prints_its_token_once(served):
-    process, lines = served()
+def test_first_start_creates_an_owner_and_prints_its_token_once(start_server):
+    process, lines = start_server()
     token = re.fullmatch(r"owner me, token (tidings_\S+) \(it is not shown again\)\n", lines[0])[1]
     address = re.fullmatch(r"open (http://127\.0\.0\.1:\d+)/#token=(\S+)\n", lines[1])
     assert address[2] == token
@@ -94,13 +94,13 @@ def test_first_start_creates_an_owner_and_prints_its_token_once(served):
         urllib.request.urlopen(f"{address[1]}/api/me", timeout=10)
     process.send_signal(signal.SIGTERM)
     assert process.wait(10) == 0
-    _, again = served("--public-url", "https://tidings.example.org/")
+    _, again = start_server("--public-url", "https://tidings.example.org/")
     assert again == ["open https://tidings.example.org/\n"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signal_stops_the_server_while_a_client_is_connected(served, tmp_path, number):
-    process, lines = served()
+def test_signal_stops_the_server_while_a_client_is_connected(start_server, tmp_path, number):
+    process, lines = start_server()
     with open_store(tmp_path) as store:
         path = f"/read/{store.feed_urls.get_or_create(store.subscriptions.add('storm', 'me'))}/live"
     with urllib.request.urlopen(lines[1].split()[1].partition("/#")[0] + path, timeout=10) as live:

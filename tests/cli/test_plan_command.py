@@ -48,7 +48,7 @@ def results(tmp_path_factory, spark) -> dict[str, CommandResult]:
     (folder / "silent.jsonl").write_text('{"text": "the and of"}\n{"text": ""}\n')
     (folder / "subs.txt").write_text("\n".join(DEMO_QUERIES.values()))
     all_results = dict(zip(COMMANDS, run_here(list(COMMANDS.values()), folder, spark), strict=True))
-    all_results["folder"] = folder  # type: ignore[assignment]
+    all_results["folder"] = folder
     return all_results
 
 
@@ -80,7 +80,7 @@ def test_text_output_has_a_bar_per_matcher(results):
 
 
 def test_all_plans_give_the_same_matches(results):
-    folder: Path = results["folder"]  # type: ignore[assignment]
+    folder: Path = results["folder"]
     found = [sorted((folder / name).read_text().splitlines()) for name in ("a.csv", "b.csv", "c.csv")]
     assert found[0] == found[1] == found[2]
     assert len(found[0]) > 10

@@ -131,7 +131,7 @@ def test_condition_of_the_stream_is_shown(run_status, metrics, changed, conditio
 
 def test_stream_that_just_started_shows_earlier_batches(run_status, metrics):
     with open_store(STATE) as store:
-        batches.run(store, 3, [1], [(1, 0)])
+        batches.run_batch(store, 3, [1], [(1, 0)])
     save_snapshot(STATE, replace(metrics, stream=""))
     assert [item["batch"] for item in json.loads(run_status("--json"))["batches"]] == [3]
 
@@ -163,7 +163,7 @@ def test_last_batches_and_rejected_rows_are_listed(run_status, metrics):
     )
     with open_store(STATE) as store:
         for batch in range(8):
-            batches.run(store, batch, [batch * 10, batch * 10 + 1], [(1, 0)], index_version=9, rejected=rejected)
+            batches.run_batch(store, batch, [batch * 10, batch * 10 + 1], [(1, 0)], index_version=9, rejected=rejected)
         store.batches.begin("s", 8, 10, 1)
     out = run_status()
     assert [line.split()[0] for line in out.split("last batches")[1].splitlines()[2:7]] == ["4", "5", "6", "7", "8"]

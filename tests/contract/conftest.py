@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tidings.index import files
-
 
 @pytest.fixture(autouse=True, scope="session")
 def _skip_fsync():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files.os, "fsync", lambda descriptor: None)
+        patch.setattr("os.fsync", lambda descriptor: None)
         yield

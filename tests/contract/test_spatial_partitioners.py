@@ -54,7 +54,7 @@ def test_the_shipped_check_rejects_a_wrong_partitioner():
 
 def test_an_unknown_partitioner_is_an_error_that_lists_the_known_ones():
     with pytest.raises(InputError, match="hybrid, kdt, grid"):
-        fit_spatial_plan("astrology", None, 3)  # type: ignore[arg-type]
+        fit_spatial_plan("astrology", None, 3)
 
 
 def test_a_file_that_is_not_a_plan_is_rejected_by_name(tmp_path):

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 from tidings.errors import IndexDamaged, InputError
-from tidings.index import local_cache as caching
 from tidings.index.builder import apply_changes, create_index, merge_index
 from tidings.index.local_cache import IndexCache
 from tidings.index.manifest import PlanRecord
@@ -124,7 +123,7 @@ def test_a_failed_copy_is_repeated(simple, tmp_path, monkeypatch):
         is_wrong.append(not is_wrong)
         Path(target).write_bytes(bytes(len(content)) if is_wrong[-1] else content)
 
-    monkeypatch.setattr(caching.shutil, "copyfile", copy_badly_once)
+    monkeypatch.setattr("shutil.copyfile", copy_badly_once)
     index = IndexCache(tmp_path / "cache").open(simple, 1).index
     assert is_wrong.count(True) == 1
     assert match_index(index, POSTS, 2) == match_index(Index.open(simple), POSTS, 2)

@@ -228,7 +228,7 @@ def run_stream(broker: KafkaSession) -> dict[str, Any]:
     assert code == 0
     read.append(posts_read(state))
     with open_store(state) as store:
-        rejected = [(row.reason, row.excerpt) for row in store.batches.rejected()]
+        rejected = [(row.reason, row.excerpt) for row in store.batches.rejected_rows()]
         stored = store.sizes().matches
     sent = sorted(
         (key, json.loads(value)) for key, value in KafkaSession(broker.servers, broker.work).messages("run_matches")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.stream.tagged import LATENESS, PANES, SLIDE, TaggedFeed, reported_windows
@@ -36,11 +37,11 @@ class FailingSink(CorrelationSink):
             raise RuntimeError("on purpose")
 
 
-def run_stream(spark, feed: TaggedFeed, folder: Path, fail_at: int) -> CorrelationSink:
+def run_stream(spark, feed: TaggedFeed, folder: Path, fail_at: int):
     session = state_session(spark, CHOSEN)
     schema = "id bigint, time string, text string"
     posts = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(feed.folder))
-    sink = FailingSink.open(folder, ASKED)
+    sink: Any = FailingSink.open(folder, ASKED)
     sink.fails_at = fail_at
     writer = stream_reports(posts, ASKED).writeStream.foreachBatch(sink).outputMode("append")
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()

@@ -49,6 +49,6 @@ def test_worker_problems_are_one_sentence(message, sentence):
 def test_missing_executors_are_logged(monkeypatch, caplog, processes, is_logged):
     status = SimpleNamespace(getExecutorMemoryStatus=lambda: SimpleNamespace(size=lambda: processes))
     spark = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: status)))
-    monkeypatch.setattr(session.threading, "Timer", lambda _, check: SimpleNamespace(start=check))
+    monkeypatch.setattr("threading.Timer", lambda _, check: SimpleNamespace(start=check))
     session._warn_if_no_executors(spark, "spark://127.0.0.1:7077")
     assert ("no executor registered yet master=spark://127.0.0.1:7077" in caplog.text) == is_logged

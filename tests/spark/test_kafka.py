@@ -134,7 +134,7 @@ def test_ids_are_kept_as_written_and_missing_ones_are_offsets(spark):
     assert [post["id"] for post in posts] == expected
 
 
-NOT_ONE_OBJECT = (
+NOT_ONE_OBJECT: tuple[str | bytes, ...] = (
     "not json",
     "",
     " ",

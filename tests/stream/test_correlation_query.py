@@ -9,7 +9,7 @@ import pytest
 
 from tidings.correlate.settings import CorrelationSettings, StreamCorrelationSettings
 from tidings.stream import correlation_query
-from tidings.stream.metrics.correlations import load_correlation_metrics
+from tidings.stream.metrics.correlations import FOLDER, load_correlation_metrics
 
 
 class EndedQuery:
@@ -33,13 +33,13 @@ def run_queries(tmp_path, monkeypatch, events):
     """Run queries that end with these errors one after the other; return the final state and the log."""
 
     def run(errors: list[str | None]) -> tuple[str, list[str]]:
-        (tmp_path / correlation_query.FOLDER).mkdir()
+        (tmp_path / FOLDER).mkdir()
         settings = StreamCorrelationSettings(CorrelationSettings.parse("1 min"), 0)
         query = correlation_query._CorrelationQuery(SimpleNamespace(work_dir=tmp_path), settings)
         queries = iter(errors)
         monkeypatch.setattr(query, "_start", lambda *_: EndedQuery(next(queries)))
         query.run(lambda spark: None, None, threading.Event(), threading.Event())
-        metrics = load_correlation_metrics(tmp_path / correlation_query.FOLDER)
+        metrics = load_correlation_metrics(tmp_path / FOLDER)
         assert metrics is not None
         assert list(queries) == [], "it did not start often enough"
         return metrics.state, events
