@@ -13,7 +13,7 @@ def run_example(name: str, *arguments: object):
 
 
 def test_match_dataframes_finds_weather_police_and_harbour(spark):
-    found = {subscription: text for subscription, text in run_example("match_dataframes.py")}
+    found = dict(run_example("match_dataframes.py"))
     assert {name: text.split()[0] for name, text in found.items()} == {
         "weather": "Storm",
         "london-police": "Police",

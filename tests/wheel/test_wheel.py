@@ -57,7 +57,9 @@ def test_the_wheel_has_no_lab_and_names_no_repository_files(wheel):
     assert not [name for name in names if "tidings_lab" in name or name.startswith("tests/")]
     for name, text in sources.items():
         strings = re.findall(r'"[^"\n]*"', text)
-        found = [s for s in strings if re.search(r"\b(docs/\w|CONTRIBUTING|Makefile|\.\./shared|make (run|test|setup))", s)]
+        found = [
+            s for s in strings if re.search(r"\b(docs/\w|CONTRIBUTING|Makefile|\.\./shared|make (run|test|setup))", s)
+        ]
         assert not found, f"{name} refers to files of the repository: {found}"
 
 
@@ -66,7 +68,14 @@ def test_base_install_explains_and_matches(environment):
     assert "match" in explained.stdout.lower()
     _tidings(environment, "demo", "--write", "sample")
     done = _tidings(
-        environment, "match", "sample/posts.jsonl", "--subscriptions", "sample/subscriptions.txt", "--out", "m.csv", "--json"
+        environment,
+        "match",
+        "sample/posts.jsonl",
+        "--subscriptions",
+        "sample/subscriptions.txt",
+        "--out",
+        "m.csv",
+        "--json",
     )
     summary = json.loads(done.stdout)
     assert summary["matches"] == len((environment / "m.csv").read_text().splitlines()) - 1 > 0
