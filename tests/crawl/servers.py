@@ -42,10 +42,10 @@ def answer(status: str = "200 OK", body: bytes = b"", **headers: str) -> bytes:
 
 
 @asynccontextmanager
-async def serving(handler, host: str = "127.0.0.1"):
+async def http_server(handler, host: str = "127.0.0.1"):
     """Run a server and yield its URL; `handler` gets the request head and a writer, or is the response."""
 
-    async def connected(reader, writer):
+    async def handle_connection(reader, writer):
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             if callable(handler):
@@ -58,7 +58,7 @@ async def serving(handler, host: str = "127.0.0.1"):
         finally:
             writer.close()
 
-    server = await asyncio.start_server(connected, host, 0)
+    server = await asyncio.start_server(handle_connection, host, 0)
     try:
         yield f"http://{host}:{server.sockets[0].getsockname()[1]}"
     finally:
@@ -67,13 +67,13 @@ async def serving(handler, host: str = "127.0.0.1"):
 
 async def visit_all(feeds, options=OPTIONS, now=BEGIN, parser=None):
     """Return the outcome of a visit by feed."""
-    made = parser or ParserProcess()
+    process = parser or ParserProcess()
     try:
-        crawler = Crawler(options, [made], lambda: now)
-        return {one.visited.feed: one async for one in crawler.visit_all(feeds)}
+        crawler = Crawler(options, [process], lambda: now)
+        return {outcome.visited.feed: outcome async for outcome in crawler.visit_all(feeds)}
     finally:
         if parser is None:
-            made.close()
+            process.close()
 
 
 def feed(url: str, number: int = 1) -> FeedVisit:

@@ -9,7 +9,7 @@ import zlib
 from dataclasses import replace
 
 import pytest
-from tests.crawl.servers import OPTIONS, answer, feed, rss, serving, visit_all
+from tests.crawl.servers import OPTIONS, answer, feed, http_server, rss, visit_all
 
 from tidings.crawl.article import NotAFeed
 from tidings.crawl.fetch import FetchLimits
@@ -91,8 +91,8 @@ def test_hostile_servers_fail_their_own_feeds_only():
         from contextlib import AsyncExitStack
 
         async with AsyncExitStack() as stack:
-            urls = [await stack.enter_async_context(serving(handler)) for handler, _ in CASES.values()]
-            urls += [await stack.enter_async_context(serving(answer(body=GOOD))) for _ in range(3)]
+            urls = [await stack.enter_async_context(http_server(handler)) for handler, _ in CASES.values()]
+            urls += [await stack.enter_async_context(http_server(answer(body=GOOD))) for _ in range(3)]
             return await visit_all([feed(url, number) for number, url in enumerate(urls)])
 
     start = time.monotonic()
@@ -154,9 +154,9 @@ def test_redirects_to_private_addresses_are_rejected(location):
         writer.write(answer(body=GOOD))
 
     async def run():
-        async with serving(secret) as inside:
+        async with http_server(secret) as inside:
             port = inside.rpartition(":")[2]
-            async with serving(answer("301 Moved", Location=location.format(port=port)), "127.0.0.2") as outside:
+            async with http_server(answer("301 Moved", Location=location.format(port=port)), "127.0.0.2") as outside:
                 return (await visit_all([feed(outside)], replace(OPTIONS, allow=AllowedNetworks.parse(["127.0.0.2"]))))[
                     1
                 ]
@@ -168,7 +168,7 @@ def test_redirects_to_private_addresses_are_rejected(location):
 
 def test_private_address_is_rejected():
     async def run():
-        async with serving(answer(body=GOOD)) as url:
+        async with http_server(answer(body=GOOD)) as url:
             return (await visit_all([feed(url)], replace(OPTIONS, allow=AllowedNetworks(), limits=FetchLimits())))[1]
 
     assert "127.0.0.1 is on a private network" in asyncio.run(run()).visited.error

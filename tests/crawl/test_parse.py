@@ -138,20 +138,20 @@ TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn", "Co"]), min_s
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(TEXT, TEXT, TEXT, st.integers(1, 4_000_000_000)), max_size=5))
 def test_xml_parser_agrees_with_the_lenient_one(items):
-    document = _written(items)
+    document = _write_rss(items)
     assert parse_xml.parse_xml_feed(document, "", URL) is not None
-    mended = parse_xml.parse_xml_feed(_written([(*map(_mended, told), date) for *told, date in items]), "", URL)
+    mended = parse_xml.parse_xml_feed(_write_rss([(*map(_undo_double_decoding, told), date) for *told, date in items]), "", URL)
     assume(mended is not None)  # what was mended may be no XML
     assert mended.articles == parse_lenient.parse_any_feed(document, "", URL).articles
 
 
-def _written(items):
+def _write_rss(items):
     from xml.sax.saxutils import escape
 
     return rss(*(item(escape(guid), escape(title), date, escape(text)) for guid, title, text, date in items))
 
 
-def _mended(text):
+def _undo_double_decoding(text):
     """Undo that feedparser decodes text that looks like UTF-8 encoded twice."""
     try:
         return text.encode("iso-8859-1").decode("utf-8")
@@ -203,7 +203,7 @@ def test_parsers_agree_on_real_documents():
         if quick is not None and len(document) < 60_000:  # the lenient one is slow
             slow = parse_lenient.parse_any_feed(document, "", URL)
             assert (quick.title, quick.lang, len(quick.articles)) == (slow.title, slow.lang, len(slow.articles))
-            for one, other in zip(map(_rounded, quick.articles), slow.articles, strict=True):
+            for one, other in zip(map(_round_time, quick.articles), slow.articles, strict=True):
                 counted += 1
                 for field in fields:
                     agreed[field] += getattr(one, field) == getattr(other, field)
@@ -211,7 +211,7 @@ def test_parsers_agree_on_real_documents():
     assert {field: agreed[field] / counted >= share for field, share in fields.items()} == dict.fromkeys(fields, True)
 
 
-def _rounded(article):
+def _round_time(article):
     at = article.published_at
     return article if at is None else replace(article, published_at=float(int(at)))
 
@@ -245,7 +245,9 @@ def test_ampersands_and_encodings_are_parsed_as_by_the_lenient_parser(text, char
     document = rss(f"<item>{told}</item>").decode()
     declared = document.replace('"1.0"', f'"1.0" encoding="{charset}"', 1).encode(charset)
     (quick,) = parse_xml.parse_xml_feed(declared, "", URL).articles
-    assert (replace(quick, text=_mended(quick.text)),) == parse_lenient.parse_any_feed(declared, "", URL).articles
+    assert (replace(quick, text=_undo_double_decoding(quick.text)),) == parse_lenient.parse_any_feed(
+        declared, "", URL
+    ).articles
 
 
 def test_contradicting_encodings_are_left_to_the_lenient_parser():

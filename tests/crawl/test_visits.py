@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from email.utils import formatdate
 
-from tests.crawl.servers import BEGIN, OPTIONS, after_visit, answer, feed, item, rss, serving, visit_all
+from tests.crawl.servers import BEGIN, OPTIONS, after_visit, answer, feed, http_server, item, rss, visit_all
 
 from tidings.crawl.crawler import Crawler
 from tidings.crawl.parse import parse
@@ -18,7 +18,7 @@ def visits(handler, count=1, path="/feed", step_s=3_600.0):
 
     async def run():
         outcomes = []
-        async with serving(handler) as url:
+        async with http_server(handler) as url:
             due = feed(url + path)
             for number in range(count):
                 outcome = (await visit_all([due], now=BEGIN + number * step_s))[1]
@@ -29,7 +29,7 @@ def visits(handler, count=1, path="/feed", step_s=3_600.0):
     return asyncio.run(run())
 
 
-def scripted(*answers):
+def script_answers(*answers):
     """Return a handler that sends the answers in turn, and the list of request heads."""
     left, heads = list(answers), []
 
@@ -45,7 +45,7 @@ def ids(outcome):
 
 
 def test_first_visit_returns_all_articles_and_sends_the_user_agent():
-    handler, heads = scripted(answer(body=rss("a", "b")))
+    handler, heads = script_answers(answer(body=rss("a", "b")))
     (outcome,) = visits(handler)
     assert ids(outcome) == ["About a", "About b"]
     assert (outcome.visited.state, outcome.visited.title, outcome.visited.site) == (
@@ -59,7 +59,7 @@ def test_first_visit_returns_all_articles_and_sends_the_user_agent():
 
 
 def test_unchanged_document_is_requested_conditionally():
-    handler, heads = scripted(
+    handler, heads = script_answers(
         answer(body=rss("a"), ETag='"1"', Last_Modified=formatdate(BEGIN)), answer("304 Not Modified")
     )
     first, second = visits(handler, 2)
@@ -70,28 +70,28 @@ def test_unchanged_document_is_requested_conditionally():
 
 
 def test_same_document_is_not_parsed_again():
-    handler, _ = scripted(answer(body=rss("a")))
+    handler, _ = script_answers(answer(body=rss("a")))
     assert [outcome.step for outcome in visits(handler, 2)] == ["read", "same"]
 
 
 def test_only_new_articles_become_posts_and_changed_ones_are_updates():
     first = rss("a", "b")
     second = rss("c", item("a", text="All of it, corrected"), "b")
-    handler, _ = scripted(answer(body=first), answer(body=second), answer(body=second + b" "))
+    handler, _ = script_answers(answer(body=first), answer(body=second), answer(body=second + b" "))
     one, two, three = visits(handler, 3)
     assert (ids(one), ids(two), ids(three)) == (["About a", "About b"], ["About c"], [])
     assert (two.updated, three.step, three.updated) == (1, "read", 0)
 
 
 def test_invalid_etag_is_not_sent_back():
-    handler, heads = scripted(answer(body=rss("a"), ETag='"\xe9\u0142"'), answer(body=rss("a", "b")))
+    handler, heads = script_answers(answer(body=rss("a"), ETag='"\xe9\u0142"'), answer(body=rss("a", "b")))
     first, second = visits(handler, 2)
     assert (first.visited.state, ids(second)) == ("ok", ["About b"])
     assert "If-None-Match" not in heads[1]
 
 
 def test_url_is_requested_as_written():
-    handler, heads = scripted(answer(body=rss("a")))
+    handler, heads = script_answers(answer(body=rss("a")))
     visits(handler, path="/a%2Fb/c%7E?q=%C3%A9+%26&x")
     assert heads[0].startswith("GET /a%2Fb/c%7E?q=%C3%A9+%26&x HTTP/1.1")
 
@@ -156,7 +156,7 @@ def test_ttl_and_cache_control_are_honoured():
 
 def test_ttl_is_honoured_after_an_unchanged_document():
     head = "<ttl>600</ttl>"
-    handler, _ = scripted(answer(body=rss("a", head=head), ETag='"1"'), answer("304 Not Modified"))
+    handler, _ = script_answers(answer(body=rss("a", head=head), ETag='"1"'), answer("304 Not Modified"))
     _, second = visits(handler, 2)
     assert second.step == "unchanged"
     assert second.visited.due_at - second.visited.checked_at >= 0.95 * 36_000
@@ -164,7 +164,7 @@ def test_ttl_is_honoured_after_an_unchanged_document():
 
 def test_feed_is_read_again_after_it_was_broken():
     broken = b"<html><body>Internal error</body></html>"
-    handler, heads = scripted(
+    handler, heads = script_answers(
         answer(body=rss("a"), ETag='"1"'), answer(body=broken, ETag='"2"'), answer(body=rss("a", "b"))
     )
     _, second, third = visits(handler, 3)
@@ -179,7 +179,7 @@ def test_crawler_with_two_parsers_parses_two_documents_concurrently():
             return parse(document, content_type, url)
 
     async def run():
-        async with serving(answer(body=rss("a"))) as url:
+        async with http_server(answer(body=rss("a"))) as url:
             crawler = Crawler(OPTIONS, [MeetingParser(), MeetingParser()], lambda: BEGIN)
             return [outcome.step async for outcome in crawler.visit_all([feed(url, number) for number in range(4)])]
 

@@ -28,7 +28,8 @@ JARS_VARIABLE = "TIDINGS_KAFKA_JARS"
 _UNRESOLVED = "unresolved dependency: org.apache.spark#"  # of Ivy, in Spark's log
 _NO_CONNECTOR = (
     f"Spark's Kafka connector of version {pyspark.__version__}: Maven Central is not reachable, or does not have that "
-    f"version yet. Download the four jars of an earlier version and list them in {JARS_VARIABLE} (see `tidings run --help`)."
+    f"version yet. Download the four jars of an earlier version and list them in {JARS_VARIABLE} (see `tidings run "
+    "--help`)."
 )
 CLIENT_PREFIX = "spark.tidings.kafka."
 
