@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tidings.crawl.article import ParsedFeed, NotAFeed
+from tidings.crawl.article import NotAFeed, ParsedFeed
 from tidings.crawl.decide import FeedVisit, VisitMemory, to_posts
 from tidings.crawl.identity import NewArticle
 from tidings.crawl.parse import parse

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tidings_lab.claims import Row, Rows, distinct_points, mean, select_rows
+from tidings_lab.claims import Row, Rows, distinct_points, select_rows
 from tidings_lab.experiment import Figure
 from tidings_lab.style import QUIET, STYLE, load_pyplot
 

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from tidings.cli.console import print_sentence, screen, print_error
+from tidings.cli.console import print_error, print_sentence, screen
 from tidings.errors import InputError, MissingExtraError, OutputError, TidingsError
 from tidings.extras import explain_missing
 from tidings_lab import REPOSITORY
