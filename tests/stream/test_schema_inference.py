@@ -27,7 +27,7 @@ def test_the_schema_comes_from_the_first_file_that_is_not_empty(spark, tmp_path)
 def test_a_file_that_is_not_compressed_as_named_is_reported_with_a_remedy(spark, tmp_path, name):
     folder = tmp_path / "in"
     folder.mkdir()
-    (folder / name).write_text("not gzip\n")
+    (folder / name).write_text("this file is not compressed\n")
     options = StreamOptions(posts=str(folder), store_url=str(tmp_path), work_dir=tmp_path)
     with pytest.raises(InputError) as raised:
         infer_schema(options, spark, threading.Event())

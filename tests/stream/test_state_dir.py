@@ -21,7 +21,8 @@ MARKER_0_1 = {
 }
 FIGURES_0_1 = {
     "pid": 1, "host": "h", "stream": "s", "source": "in", "started_at": 1.0, "updated_at": 2.0, "posts": 7,
-    "unread_posts": 3,    "matchers": [{"matcher": 0, "posts": 1, "matches": 2, "seconds": 3.0, "withheld": 4}],
+    "unread_posts": 3,
+    "matchers": [{"matcher": 0, "posts": 1, "matches": 2, "seconds": 3.0, "withheld": 4}],
 }  # fmt: skip
 CORRELATIONS_0_1 = {"window_us": 1, "slide_us": 1, "algorithm": "ds", "most_partitions": 8, "coefficients": 90}
 
