@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+HIDDEN = "none (not marked real_data)"
+REAL_DATA = os.environ.get("TIDINGS_DATA", str(Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
 def shared(name: str) -> Path:
-    """Return a file of ../shared/data, or skip the test."""
-    path = SHARED / name
+    """Return a file of the real data (`TIDINGS_DATA`, else ../shared/data), or skip the test.
+
+    Only tests with the marker `real_data` see the real data (tests/conftest.py), so all others give the same result
+    without it.
+    """
+    folder = os.environ.get("TIDINGS_DATA", REAL_DATA)
+    assert folder != HIDDEN, "a test that uses real data needs the marker real_data"
+    path = Path(folder, name)
     if not path.is_file():
-        pytest.skip(f"{path} is missing; real data is not part of the repository")
+        pytest.skip(f"{name} is missing; real data is not part of the repository")
     return path
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.data import SHARED, shared
+from tests.data import shared
 
 from tidings.balance.rebalance.apply import apply_intents
 from tidings.balance.rebalance.cell_load import RecentCells, add_work, measure_cells, sample_shards
@@ -80,10 +80,9 @@ def load_real(posts: int, subscriptions: int, skip: int = 1000) -> tuple[list[Ra
     return [RawPost(text or "", lat, lon) for text, lat, lon in rows], [*MIXED_QUERIES, *queries]
 
 
-@pytest.fixture(scope="module")
-def workload() -> Workload:
-    """Real tweets where they are available, otherwise generated posts."""
-    if (SHARED / "geo_tweets.parquet").is_file():
+@pytest.fixture(scope="module", params=["generated", pytest.param("real", marks=pytest.mark.real_data)])
+def workload(request) -> Workload:
+    if request.param == "real":
         return Workload(*load_real(150, 130))
     generated = generate_posts(150, seed=13)
     rows = zip(*(generated.column(name).to_pylist() for name in ("text", "lat", "lon")), strict=True)
@@ -298,6 +297,7 @@ def test_balanced_loads_are_not_changed(stream):
     assert prepare_rebalancing(index, stats.cells, stats.sent_by_cell, sample, LocalSettings(sigma=1e12)) is None
 
 
+@pytest.mark.real_data
 @pytest.mark.long
 @pytest.mark.parametrize("name", SPATIAL_PARTITIONERS)
 def test_100000_subscriptions_match_real_tweets_during_migrations(tmp_path: Path, name):

@@ -153,6 +153,7 @@ def test_salb_equals_an_example_computed_by_hand():
     assert salb(corpus, 2).tolist() == [0, 1, 1, 0]
 
 
+@pytest.mark.real_data
 @pytest.mark.parametrize("matchers", [8, 64])
 def test_salb_plus_beats_salb_and_hash_on_real_tweets(matchers):
     corpus = Corpus.from_texts(pa.array(real_tweets(20_000), pa.string()))
@@ -226,6 +227,7 @@ def test_splitting_a_hot_term_divides_its_load_among_matchers():
     assert apart.throughput > 4 * whole.throughput
 
 
+@pytest.mark.real_data
 def test_corpus_equals_the_reference_analyzer_on_real_tweets():
     texts = real_tweets(300)
     corpus = Corpus.from_texts(pa.array(texts, pa.string()))

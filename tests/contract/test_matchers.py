@@ -64,6 +64,7 @@ def test_generated_posts_and_queries_give_the_brute_force_matches(name):
     assert sorted(MATCHERS[name](queries, posts, 128)) == matches
 
 
+@pytest.mark.real_data
 @every_matcher
 def test_real_posts_and_queries_give_the_brute_force_matches(name):
     queries, posts, matches = _real()

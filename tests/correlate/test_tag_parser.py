@@ -42,6 +42,7 @@ def test_hashtags_are_those_of_the_analyzer(posts):
     assert parse_tags({"text": posts}) == [tags for tags in expected if len(tags) <= MAX_TAGS]
 
 
+@pytest.mark.real_data
 def test_hashtags_of_real_tweets_are_those_of_the_analyzer():
     posts = real_tweets(3000)
     expected = [tags for tags in map(find_hashtags, posts) if tags]

@@ -113,6 +113,7 @@ def test_files_without_coefficients_are_rejected_with_their_name(tmp_path):
         read_coefficients(tmp_path / "bad.parquet")
 
 
+@pytest.mark.real_data
 @pytest.mark.parametrize("week", EVENTS)
 def test_events_of_known_weeks_are_among_the_first_twenty_stories(tmp_path, week):
     start = int(dt.datetime.fromisoformat(f"{week}T00:00:00+00:00").timestamp() * 1_000_000)

@@ -188,6 +188,7 @@ def real_documents():
             yield name, archive.read(name)
 
 
+@pytest.mark.real_data
 def test_every_real_document_has_articles():
     for name, document in real_documents():
         found = parse(document, "", URL)
@@ -195,6 +196,7 @@ def test_every_real_document_has_articles():
         assert any(one.link or one.title or one.text for one in found.articles), name
 
 
+@pytest.mark.real_data
 def test_parsers_agree_on_real_documents():
     """Except for fractions of seconds, dates with slashes, mail addresses of authors, and which text is used."""
     fields = {"guid": 1.0, "title": 1.0, "link": 0.99, "text": 0.97, "published_at": 0.99, "tags": 0.99}

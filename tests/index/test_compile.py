@@ -151,6 +151,7 @@ def test_the_fast_path_agrees_with_the_parser_on_generated_queries():
     assert fast == parsed
 
 
+@pytest.mark.real_data
 def test_the_fast_path_agrees_with_the_parser_on_real_queries():
     bare = [query.strip('"') for query in real_queries(4000, skip=10_000)]
     fast, parsed = compile_twice([*bare, *real_queries(1000)])

@@ -108,7 +108,13 @@ def test_a_post_is_rejected_with_the_first_reason(post, reason):
 
 def test_every_reason_of_the_definition_occurs_in_the_generated_rows():
     coordinates = {reason(name) for name in COORDINATE_LIMITS for reason in (not_a_number, out_of_range)}
-    others = {missing_field("text"), too_long("text", MAX_TEXT_BYTES), not_utf8("text"), missing_field("id"), UNREADABLE_LINE}
+    others = {
+        missing_field("text"),
+        too_long("text", MAX_TEXT_BYTES),
+        not_utf8("text"),
+        missing_field("id"),
+        UNREADABLE_LINE,
+    }
     assert {post_reject_reason(row) for row in generate_rows()} == {*coordinates, *others, None}
 
 

@@ -94,6 +94,7 @@ def test_history_in_an_archive_is_read_as_recorded(tmp_path: Path, monkeypatch: 
     assert [feed.document(at) for at in (99.0, 100.0, 7_299.0, 7_300.0)] == [None, b"old", b"old", b"new"]
 
 
+@pytest.mark.real_data
 def test_real_history_has_the_documented_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDINGS_DATA", str(shared(HISTORY).parent))
     history = load_history(SEED)

@@ -29,7 +29,7 @@ MOST = 6  # replicas of a service the exhaustive search tries
 def demand(**changes: float) -> Demand:
     """One article per second: 1,000 feeds with 86.4 per day; all feeds and subscriptions are polled in 100 s."""
     told = {"subscriptions": 1_000, "feeds": 1_000, "articles_per_feed_day": 86.4, "poll_s": 100.0, "crawl_s": 100.0}
-    return Demand(**{**told, **changes})  # type: ignore[arg-type]
+    return Demand(**{**told, **changes})
 
 
 def test_load_of_a_crawler() -> None:
@@ -175,7 +175,7 @@ NODES = st.builds(NodeSize, st.floats(2e4, 1e6), st.floats(5e4, 1e6), st.floats(
 def test_no_valid_topology_has_fewer_replicas_of_any_service(
     changes: dict[str, float], node: NodeSize, plan: str
 ) -> None:
-    model = ServiceLoadModel(demand(), FREE.with_changes(changes), plan)  # type: ignore[arg-type]
+    model = ServiceLoadModel(demand(), FREE.with_changes(changes), plan)
     limit = node_limits(node)
     every = [Topology(*counts) for counts in product(range(1, MOST + 1), repeat=3)]
     working = [one for one in every if _is_valid(model, one, limit)]
@@ -213,14 +213,14 @@ def test_more_replicas_of_a_service_never_reduce_other_loads(
     changes: dict[str, float], plan: str, counts: tuple[int, int, int], grown: str, judged: str
 ) -> None:
     """The proof of the greedy algorithm depends on this."""
-    model = ServiceLoadModel(demand(), FREE.with_changes(changes), plan)  # type: ignore[arg-type]
+    model = ServiceLoadModel(demand(), FREE.with_changes(changes), plan)
     before = Topology(*counts)
     after = before._replace(**{grown: getattr(before, grown) + 1})
     for constraint, old, new in zip(
         CONSTRAINTS,
         model.load(judged, before),
         model.load(judged, after),
-        strict=True,  # type: ignore[arg-type]
+        strict=True,
     ):
         if grown != judged:
             assert new >= old * (1 - 1e-9), constraint

@@ -15,7 +15,7 @@ from tidings.query.parse import parse
 
 def query_error(text: object, **settings: object) -> QueryError:
     with pytest.raises(QueryError) as caught:
-        parse(text, **settings)  # type: ignore[arg-type]
+        parse(text, **settings)
     return caught.value
 
 
@@ -151,7 +151,7 @@ def test_the_region_column_is_validated():
     assert make_rectangle(1, 2, 1, 2) == Rectangle(1, 2, 1, 2)
     for sides in [(1, 4, 3, 2), (3, 2, 1, 4), (float("nan"), 0, 1, 1), (0, 0, 1, 91), (None, 0, 1, 1), ("x", 0, 1, 1)]:
         with pytest.raises(QueryError):
-            make_rectangle(*sides)  # type: ignore[arg-type]
+            make_rectangle(*sides)
 
 
 def test_a_region_object_is_validated():

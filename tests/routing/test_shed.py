@@ -58,14 +58,9 @@ def test_a_post_goes_to_the_matchers_where_it_is_worth_most(posts, matcher_of, w
     kept = by_definition(posts, matcher_of, worth, limit)
     assert [{m for m in range(64) if int(row[0]) >> m & 1} for row in bits] == kept
     dropped = [{m for m in range(64) if int(row[0]) >> m & 1} - left for row, left in zip(before, kept, strict=True)]
-    assert counts.by_matcher[:MATCHERS].tolist() == [
-        sum(m in lost for lost in dropped) for m in range(MATCHERS)
-    ]
+    assert counts.by_matcher[:MATCHERS].tolist() == [sum(m in lost for lost in dropped) for m in range(MATCHERS)]
     by_anchor = [
-        sum(
-            anchor in post and matcher_of[anchor] in lost
-            for post, lost in zip(posts, dropped, strict=True)
-        )
+        sum(anchor in post and matcher_of[anchor] in lost for post, lost in zip(posts, dropped, strict=True))
         for anchor in range(10)
     ]
     assert counts.by_anchor.tolist() == by_anchor

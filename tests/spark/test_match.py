@@ -53,6 +53,7 @@ def test_auto_mode_returns_all_matches(workload):
     assert collect_pairs(match(posts, subscriptions)) == matches
 
 
+@pytest.mark.real_data
 def test_real_posts_match_as_in_brute_force(spark, plan):
     tweets = real_tweets(300, skip=5000)
     queries = [*real_queries(1000, skip=500), *(" ".join(text.split()[1:3]) for text in tweets[:200])]

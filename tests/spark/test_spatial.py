@@ -37,6 +37,7 @@ def test_generated_posts_match_as_in_brute_force(workload, name):
     assert collect_pairs(match(posts, subscriptions, plan="partitioned", matchers=4, partitioner=name)) == matches
 
 
+@pytest.mark.real_data
 @pytest.mark.parametrize("name", ["hybrid", "kdtree", "metric"])
 def test_real_tweets_match_as_in_brute_force(spark, name):
     tweets = pq.read_table(shared("geo_tweets.parquet"), columns=["text", "lat", "lon"]).slice(1000, 300)

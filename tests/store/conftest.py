@@ -10,7 +10,7 @@ import pytest
 
 from tidings.store import Store, open_store
 from tidings.testing.clock import FakeClock
-from tidings_lab.postgres import binaries, postgres
+from tidings.testing.postgres import binaries, postgres
 
 _schemas = count()
 

@@ -134,7 +134,7 @@ def test_the_ledger_lists_the_results_of_each_batch(store, clock):
     assert (second.state, second.index_version, second.finished_at) == ("begun", 2, None)
     assert store.batches.recent(limit=1) == [second]
     assert store.batches.recent("other") == []
-    (row,) = store.batches.rejected()
+    (row,) = store.batches.rejected_rows()
     assert (row.source, row.source_row, row.reason, len(row.excerpt or "")) == ("f.jsonl", 17, "no text", 200)
 
 
@@ -144,11 +144,11 @@ def test_an_invalid_row_does_not_stop_a_batch(store):
     table = posts(["x" * 5_000, "ok", "ok2"], author=author)
     assert run_batch(store, 0, table, [(subscription, row) for row in range(3)]) == CommitResult(2, 2, 1, 1)
     assert {m.post_id: m.author for m in store.matches.since(subscription)} == {"ok": "a\ufffdb", "ok2": None}
-    assert store.batches.rejected()[0].reason == "the id is longer than 1,024 bytes"
+    assert store.batches.rejected_rows()[0].reason == "the id is longer than 1,024 bytes"
     assert run_batch(store, 9, pa.table({"id": pa.array([None], pa.string())}), [(subscription, 0)]) == CommitResult(
         0, 0, 1, 1
     )
-    assert store.batches.rejected()[-1].reason == "the id is missing"
+    assert store.batches.rejected_rows()[-1].reason == "the id is missing"
     table = posts(["bad"], author=pa.array([b"caf\xe9"], pa.binary()).view(pa.string()))
     run_batch(store, 1, table, [(subscription, 0)])
     assert store.matches.since(subscription)[-1].author == "caf\ufffd"
@@ -214,7 +214,7 @@ def test_at_most_a_thousand_rejected_rows_are_stored_per_batch(store):
     bad = pa.table({"reason": ["no text"] * 700})
     assert store.batches.commit_chunks("s", 0, [BatchChunk(posts([]), matches([]), bad)] * 3).rejected == 2_100
     assert store.batches.recent()[0].rejected == 2_100
-    assert len(store.batches.rejected(limit=10_000)) == 1_000
+    assert len(store.batches.rejected_rows(limit=10_000)) == 1_000
 
 
 def test_text_of_posts_is_sanitized_before_it_is_stored(store):

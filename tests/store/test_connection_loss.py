@@ -10,7 +10,7 @@ from tests.web.test_subscriptions import subscribe
 
 from tidings.errors import StoreError
 from tidings.store import open_store
-from tidings_lab.postgres import binaries, running_server
+from tidings.testing.postgres import binaries, running_server
 
 
 @pytest.fixture(scope="module")

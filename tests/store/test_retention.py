@@ -83,7 +83,7 @@ def test_ledger_and_rejected_rows_are_limited(store):
     assert store.batches.recent()[-1].rejected == 2_000
     store.apply_retention(Retention(max_batches=3, max_rejected=10))
     assert [line.batch for line in store.batches.recent()] == [5, 6, 7]
-    assert [row.reason for row in store.batches.rejected()] == ["r7"] * 10
+    assert [row.reason for row in store.batches.rejected_rows()] == ["r7"] * 10
     assert store.batches.begin("s", 7, 9, 9).done
 
 

@@ -44,15 +44,15 @@ def test_a_replayed_batch_keeps_its_shedding_decision(store):
 
 
 def test_a_plan_request_is_pending_until_it_is_complete(store):
-    assert store.plan_refresh.pending() == 0
+    assert store.plan_refresh.pending_requests() == 0
     store.plan_refresh.request()
     store.plan_refresh.request()
-    requested = store.plan_refresh.pending()
+    requested = store.plan_refresh.pending_requests()
     store.plan_refresh.request()
     store.plan_refresh.complete(requested)
-    assert store.plan_refresh.pending() > requested, "a request during a refresh is not lost"
-    store.plan_refresh.complete(store.plan_refresh.pending())
-    assert store.plan_refresh.pending() == 0
+    assert store.plan_refresh.pending_requests() > requested, "a request during a refresh is not lost"
+    store.plan_refresh.complete(store.plan_refresh.pending_requests())
+    assert store.plan_refresh.pending_requests() == 0
 
 
 def test_owners_are_listed_above_an_id_also_of_removed_subscriptions(store):

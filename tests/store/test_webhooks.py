@@ -145,7 +145,7 @@ def test_a_failed_webhook_is_due_at_its_retry_and_a_disabled_one_never(store, cl
     store.webhook_queue.record_results([result_of(hook, 1, delivered=False)])
     assert store.webhooks.get(hook.name).state == "disabled"
     assert (due_ids(store), store.webhook_queue.totals()) == ([], WebhookTotals(0, 0, 1, 0, 0))
-    assert [webhook.error for webhook in store.webhook_queue.failing(5)] == ["answered 500"]
+    assert [webhook.error for webhook in store.webhook_queue.failing_webhooks(5)] == ["answered 500"]
     enabled = store.webhooks.enable(hook.name)
     assert (enabled.state, enabled.failures, enabled.pending, due_ids(store)) == ("active", 0, 1, [hook.id])
 

@@ -173,7 +173,7 @@ def test_a_second_run_is_rejected_and_names_the_first(story):
 
 def test_rejected_rows_are_stored_with_their_reason(story):
     with open_store(story.state) as store:
-        rejected = store.batches.rejected()
+        rejected = store.batches.rejected_rows()
     for (_, reason), row in zip(BAD_ROWS, rejected, strict=False):
         assert reason in row.reason
     assert [row.excerpt for row in rejected[len(BAD_ROWS) :]] == ["id,text", "1,storm"]

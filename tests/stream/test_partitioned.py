@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 from tests.stream.process import QUERIES, PostFeed, expected_matches, stored_matches, subscribe
 
+from tidings.testing.postgres import binaries, postgres
 from tidings.testing.stream import StreamHarness
-from tidings_lab.postgres import binaries, postgres
 
 MATCHERS = 3
 

@@ -67,7 +67,7 @@ def test_a_requested_plan_is_used_between_two_batches(story, messages):
     assert any(message.startswith("plan refresh started") and "reason=requested" in message for message in messages)
     assert any(message.startswith(f"plan switched plan_version={first + 1} ") for message in messages)
     with open_store(state) as store:
-        assert store.plan_refresh.pending() == 0
+        assert store.plan_refresh.pending_requests() == 0
 
 
 def test_no_match_is_lost_or_repeated_even_of_a_subscription_added_meanwhile(story):

@@ -117,7 +117,7 @@ def test_a_batch_of_any_size_is_committed_alike(spark, tmp_path, monkeypatch, li
         )
         posts = spark.read.schema("id bigint, text string, lat double, lon double").json(str(feed.folder))
         runner(select_all_fields(posts), 0)
-        assert [row.reason for row in store.batches.rejected()] == ["lat is not between -90 and 90"]
+        assert [row.reason for row in store.batches.rejected_rows()] == ["lat is not between -90 and 90"]
     assert stored_matches(state) == expected_matches(feed.rows, QUERIES)
     assert {path.suffix for path in spilled if not path.name.startswith((".", "_"))} == {
         SMALL: set(),

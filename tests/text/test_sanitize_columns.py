@@ -51,6 +51,7 @@ def test_a_link_that_just_misses_the_shortcut_is_cleaned(link):
     assert clean_links(column([link])).to_pylist() == [clean_link(link)]
 
 
+@pytest.mark.real_data
 def test_real_posts_are_cleaned_like_single_texts():
     texts = real_tweets(20_000)
     assert clean_texts(column(texts)).to_pylist() == [clean_text(text) for text in texts]

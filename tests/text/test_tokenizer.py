@@ -262,6 +262,7 @@ def test_null_sliced_and_chunked_columns_are_read_correctly():
     assert len(analyzer.analyze(column.slice(0, 0))) == 0
 
 
+@pytest.mark.real_data
 def test_real_tweets_give_the_terms_of_the_reference():
     terms = Interner()
     analyzer = Analyzer(terms, keep_gaps=True)

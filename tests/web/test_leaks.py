@@ -28,7 +28,7 @@ def routes(context):
 
 
 @pytest.fixture
-def owned(ann, store_matches, context):
+def resources(ann, store_matches, context):
     """A subscription with matches, a webhook and a feed of ann."""
     made = subscribe(ann, SECRET)
     store_matches(made["id"], ["a"], text=[f"post for {SECRET}"])
@@ -42,21 +42,21 @@ def fill_path(path, identity):
     return path.replace("{id}", identity).replace("{secret}", identity)
 
 
-def test_resources_of_other_owners_look_nonexistent_on_every_route(context, bob, owned):
+def test_resources_of_other_owners_look_nonexistent_on_every_route(context, bob, resources):
     checked = set()
     for method, path in sorted(routes(context)):
         kind = next((name for name in ("subscriptions", "feeds", "webhooks") if f"/{name}/{{id}}" in path), None)
         if kind is None:
             continue
         checked.add(path)
-        answers = [bob.request(method, fill_path(path, identity)) for identity in (owned[kind], "999999")]
+        answers = [bob.request(method, fill_path(path, identity)) for identity in (resources[kind], "999999")]
         assert [answer.status_code for answer in answers] == [404, 404], (method, path)
         assert answers[0].content == answers[1].content, (method, path)
         assert answers[0].headers == answers[1].headers, (method, path)
     assert len(checked) >= 10
 
 
-def test_no_list_shows_resources_of_other_owners(context, bob, owned):
+def test_no_list_shows_resources_of_other_owners(context, bob, resources):
     for method, path in sorted(routes(context)):
         if method == "GET" and "{" not in path:
             answer = bob.get(path)
@@ -64,7 +64,7 @@ def test_no_list_shows_resources_of_other_owners(context, bob, owned):
             assert SECRET not in answer.text, path
 
 
-def test_every_route_except_secret_urls_needs_a_token(context, anonymous, owned):
+def test_every_route_except_secret_urls_needs_a_token(context, anonymous, resources):
     for method, path in sorted(routes(context)):
         answer = anonymous.request(method, fill_path(path, "1"))
         assert answer.status_code == (404 if path.startswith("/read/") else 401), (method, path)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidings.store import open_store
-from tidings_lab.postgres import binaries, postgres
+from tidings.testing.postgres import binaries, postgres
 from tidings_lab.progress import Report
 
 POSTS, SUBSCRIPTIONS = 75_000, 100_000
