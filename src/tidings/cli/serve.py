@@ -88,7 +88,7 @@ def serve(
     work_dir: WorkDirOption = None,
     bind: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address to listen on.")] = "127.0.0.1:8080",
     public_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Public URL of the context.", show_default="the address of --bind")
+        str | None, typer.Option(metavar="URL", help="Public URL of the service.", show_default="the address of --bind")
     ] = None,
     inbox: InboxOption = None,
     config: ConfigOption = None,

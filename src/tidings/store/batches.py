@@ -88,7 +88,7 @@ class BatchLedger:
         rows = self._db.fetch(sql.format("WHERE stream = ?" if chosen else ""), *chosen, limit)
         return [_from_row(row) for row in reversed(rows)]
 
-    def rejected(self, limit: int = 100) -> list[RejectedRow]:
+    def rejected_rows(self, limit: int = 100) -> list[RejectedRow]:
         """Return the last rejected rows, oldest first."""
         columns = "number, stream, batch, source, source_row, reason, excerpt"
         rows = self._db.fetch(f"SELECT {columns} FROM rejected ORDER BY number DESC LIMIT ?", limit)

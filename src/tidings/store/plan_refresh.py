@@ -19,11 +19,11 @@ class PlanRefreshRequests:
         with self._db.transaction():
             advance_counter(self._db, _REQUESTED, 1)
 
-    def pending(self) -> int:
+    def pending_requests(self) -> int:
         """Return the number of all requests so far if one is open, else 0."""
         requested = read_counter(self._db, _REQUESTED)
         return requested if requested > read_counter(self._db, _DONE) else 0
 
     def complete(self, requested: int) -> None:
-        """Mark requests as served, up to a number that `pending` returned."""
+        """Mark requests as served, up to a number that `pending_requests` returned."""
         self._db.execute("UPDATE counter SET value = ? WHERE name = ?", requested, _DONE)

@@ -155,7 +155,7 @@ class WebhookQueue:
         """Return the totals over all webhooks."""
         return WebhookTotals(*map(int, self._db.fetch(_TOTALS)[0]))
 
-    def failing(self, limit: int) -> list[Webhook]:
+    def failing_webhooks(self, limit: int) -> list[Webhook]:
         """Return webhooks that are disabled or being retried, disabled ones first."""
         sql = f"SELECT {COLUMNS} FROM {LIVE} WHERE w.enabled = 0 OR w.failures > 0 ORDER BY w.enabled, w.id LIMIT ?"
         return [webhook_from_row(row) for row in self._db.fetch(sql, limit)]

@@ -66,7 +66,7 @@ class PlanRefresher:
 
     def before_batch(self) -> None:
         """Start a refresh if there is a reason."""
-        request = self._store.plan_refresh.pending()
+        request = self._store.plan_refresh.pending_requests()
         if self._spec is None:
             if request:
                 cause = f"partitioner {self._labels.get('partitioner', 'none')!r} does not learn from posts"

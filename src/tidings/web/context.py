@@ -13,7 +13,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from tidings.net.allowlist import PUBLIC_ONLY, AllowedNetworks
 from tidings.store import Store
-from tidings.web.errors import unauthorized
+from tidings.web.errors import unauthorized_error
 from tidings.web.notifier import StoreNotifier
 from tidings.web.volume_estimate import VolumeEstimator
 
@@ -56,7 +56,7 @@ async def _authenticate(
     """Return the owner of the token of a request; answer 401 if the token is missing or not valid."""
     owner = None if credentials is None else context.read_store.accounts.owner_of(credentials.credentials)
     if owner is None:
-        raise unauthorized()
+        raise unauthorized_error()
     return owner
 
 

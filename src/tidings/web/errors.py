@@ -48,12 +48,12 @@ class HttpError(TidingsError):
         self.status, self.headers = status, headers
 
 
-def not_found(kind: str) -> HttpError:
+def not_found_error(kind: str) -> HttpError:
     """Return the same error for a row that never existed, was removed or belongs to another owner."""
     return HttpError(404, f"There is no such {kind}.")
 
 
-def unauthorized() -> HttpError:
+def unauthorized_error() -> HttpError:
     return HttpError(401, NO_TOKEN, {"WWW-Authenticate": "Bearer"})
 
 
@@ -77,13 +77,13 @@ def to_response(request: Request, error: Exception) -> JSONResponse:
         case QueryError():
             return _json(422, error.reason, position=error.position)
         case UnknownSubscription():
-            return to_response(request, not_found("subscription"))
+            return to_response(request, not_found_error("subscription"))
         case UnknownFeed():
-            return to_response(request, not_found("feed"))
+            return to_response(request, not_found_error("feed"))
         case UnknownWebhook():
-            return to_response(request, not_found("webhook"))
+            return to_response(request, not_found_error("webhook"))
         case UnknownOwner():
-            return to_response(request, unauthorized())
+            return to_response(request, unauthorized_error())
         case QuotaExceeded():
             wait = None if error.retry_after_s is None else {"Retry-After": str(int(error.retry_after_s) + 1)}
             return _json(429, str(error), wait)

@@ -23,7 +23,7 @@ from tidings.delivery.feeds.model import FeedDocument, build_document
 from tidings.errors import UnknownSubscription
 from tidings.store.feed_urls import FeedUrlTarget, NewestMatch
 from tidings.web.context import MAX_RESPONSE_CHARACTERS, AppContext
-from tidings.web.errors import ErrorResponse, not_found
+from tidings.web.errors import ErrorResponse, not_found_error
 
 Secret = Annotated[str, Path(description="The secret part of the feed URL.")]
 _ENTRIES = 100
@@ -65,7 +65,7 @@ async def _respond(context: AppContext, request: Request, secret: str, feed_form
     """Return the document, or 304 if the reader has it already."""
     target = context.read_store.feed_urls.find(secret)
     if target is None:
-        raise not_found("feed")
+        raise not_found_error("feed")
     newest = context.read_store.feed_urls.newest_match(target)
     etag = _etag(target, newest, feed_format)
     headers = {**_HEADERS, "ETag": etag, "Last-Modified": _last_modified(newest.at)}
@@ -83,7 +83,7 @@ def _write_document(
             target.subscription, _ENTRIES, max_characters=MAX_RESPONSE_CHARACTERS
         )
     except UnknownSubscription as removed:  # between the two queries
-        raise not_found("feed") from removed
+        raise not_found_error("feed") from removed
     covered = [match for match in matches if match.cursor <= newest.cursor]  # by the ETag
     address, home = f"{context.public_url}/read/{secret}/{feed_format.name}", f"{context.public_url}/"
     return feed_format.write(build_document(target.subscription, target.query, covered, address, home, newest.at))

@@ -15,7 +15,7 @@ from tidings.store.feeds import FeedRow
 from tidings.text.sanitize import clean_link, clean_text
 from tidings.web import schemas
 from tidings.web.context import AppContext, Context, Owner
-from tidings.web.errors import error_responses, not_found
+from tidings.web.errors import error_responses, not_found_error
 
 _Id = Annotated[str, Path(max_length=100, description="The id of the feed.")]
 
@@ -71,7 +71,7 @@ def _find_feed(context: AppContext, owner: str, opaque_id: str) -> FeedRow:
     for feed in context.read_store.feeds.all(owner):
         if to_opaque_id(owner, feed.id) == opaque_id:
             return feed
-    raise not_found("feed")
+    raise not_found_error("feed")
 
 
 def to_feed_out(context: AppContext, owner: str, feed: FeedRow) -> schemas.FeedOut:

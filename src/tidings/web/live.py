@@ -17,7 +17,7 @@ from tidings.errors import StoreError, UnknownSubscription
 from tidings.store.rows import StoredMatch
 from tidings.web import schemas
 from tidings.web.context import MAX_RESPONSE_CHARACTERS, AppContext, Context, Owner
-from tidings.web.errors import HttpError, error_responses, not_found
+from tidings.web.errors import HttpError, error_responses, not_found_error
 from tidings.web.feed_routes import Secret
 from tidings.web.schemas import SubscriptionId
 
@@ -70,7 +70,7 @@ async def stream_matches_by_url(
     feed_urls = context.read_store.feed_urls
     target = feed_urls.find(secret)
     if target is None:
-        raise not_found("feed")
+        raise not_found_error("feed")
     return _start_stream(context, target.subscription, last_event_id, last, lambda: feed_urls.find(secret) == target)
 
 
