@@ -15,7 +15,7 @@ from tidings.store.commit import change_refs
 from tidings.store.counters import advance_counter, read_counter
 from tidings.store.database import Database, Int64Array, Row
 from tidings.store.matches import era_groups
-from tidings.store.rows import Retention, RetentionResult
+from tidings.store.rows import MAX_INT64, Retention, RetentionResult
 from tidings.store.schema import ERA_BITS
 
 _ROWS_PER_STEP = 5_000  # deleted in one transaction
@@ -77,7 +77,7 @@ def _subscription_ranges(db: Database, era: int) -> Iterator[tuple[int, int]]:
     while rows := db.fetch(sql, era, low, _ROWS_PER_STEP):
         yield low, rows[0][0]
         low = rows[0][0]
-    yield low, (1 << 63) - 1
+    yield low, MAX_INT64
 
 
 def _delete_range(db: Database, era: int, low: int, high: int, last: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 Region = tuple[float, ...]
-"""West, south, east, north in degrees; or polygons as one run of numbers, see `model.REGION_TYPE`."""
+"""West, south, east, north in degrees; or polygons as one run of numbers, see `schemas.REGION_TYPE`."""
 
 DAY_S = 86_400.0
 MAX_INT64 = (1 << 63) - 1

@@ -22,7 +22,7 @@ class Subscriptions:
     """The subscriptions of a store.
 
     Methods that take an id and an owner raise UnknownSubscription if it does not exist, was removed or belongs to
-    another owner, without revealing which.
+    another owner. The error is the same for an id that does not exist and for one of another owner.
     """
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
