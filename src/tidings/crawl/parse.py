@@ -6,7 +6,7 @@ import re
 from email.message import Message
 
 from tidings.crawl import parse_json_feed, parse_lenient, parse_xml
-from tidings.crawl.article import ParsedFeed, NotAFeed
+from tidings.crawl.article import NotAFeed, ParsedFeed
 from tidings.crawl.discover import find_feed_links
 
 _PAGE = re.compile(rb"<(!doctype\s+html|html|head|body)[\s>]", re.IGNORECASE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, ParsedFeed, NotAFeed
+from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, NotAFeed, ParsedFeed
 from tidings.crawl.normalize import RawArticle, clean_article, to_single_line, web_link
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import feedparser
 
-from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, ParsedFeed, NotAFeed
+from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, NotAFeed, ParsedFeed
 from tidings.crawl.normalize import RawArticle, clean_article, to_single_line, web_link
 
 _PLAIN = "text/plain"

@@ -22,7 +22,7 @@ from typing import IO, Any
 
 import orjson
 
-from tidings.crawl.article import Article, ParsedFeed, NotAFeed
+from tidings.crawl.article import Article, NotAFeed, ParsedFeed
 
 TIMEOUT_S = 5.0
 _MEMORY_BYTES = 1 << 30
