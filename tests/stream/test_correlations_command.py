@@ -36,6 +36,7 @@ SETTINGS = StreamCorrelationSettings(
     ),
     LATENESS * 1_000_000,
 )
+OTHER_FAILPOINTS = [name for name in CORRELATION_FAILPOINTS if name != "before-track"]
 LATE_POSTS = [(1_600_000_000, ["old", "late"])] * 3
 
 
@@ -103,7 +104,9 @@ def test_other_settings_are_rejected(story):
     assert "settings" in result.err
 
 
-@pytest.mark.parametrize("failpoint", CORRELATION_FAILPOINTS)
+@pytest.mark.parametrize(
+    "failpoint", ["before-track", *(pytest.param(name, marks=pytest.mark.long) for name in OTHER_FAILPOINTS)]
+)
 def test_an_error_of_the_correlations_does_not_stop_the_matching(spark, tmp_path, failpoint):
     state, feed = tmp_path / "state", TaggedFeed(tmp_path / "in")
     feed.add_files(3, moments=2)
@@ -133,7 +136,8 @@ def test_a_damaged_checkpoint_of_the_correlations_does_not_stop_the_matching(spa
 def test_new_correlations_read_all_posts_and_shared_files_are_deleted_at_the_end(spark, story, tmp_path):
     feed, state = story.feed, Path(shutil.copytree(story.state, tmp_path / "state"))
     shutil.rmtree(state / "correlations")
-    StreamHarness(spark, feed.folder, state, correlate=SETTINGS, clean_source="delete").run()
+    options = {"max_posts_per_batch": 1_000_000, "clean_source": "delete"}  # in one batch no post is late
+    StreamHarness(spark, feed.folder, state, correlate=SETTINGS, **options).run()
     assert reported_windows(state / "correlations" / "windows") == feed.windows()
     assert list(feed.folder.glob("*.jsonl")) == []
 

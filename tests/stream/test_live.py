@@ -32,7 +32,7 @@ LATER_QUERY = "zebra"
 GOOD_ROW = b'{"id": 900009, "text": "nothing of note"}'
 BAD_ROWS = [
     (b"not JSON at all", "the line cannot be read"),
-    (b'{"id": 900001, "author": "somebody"}', "no text"),
+    (b'{"id": 900001, "author": "somebody"}', "the text is missing"),
     (b'{"id": 900002, "text": "storm \xff\xfe"}', "the line cannot be read"),
     (json.dumps({"id": 900003, "text": "storm " * 400_000}).encode(), "longer than"),
     (b'{"id": 900004, "text": "storm", "lat": 91, "lon": 0}', "lat is not between"),
