@@ -17,6 +17,7 @@ from tests.spark.cluster import environment, processes_in, standalone_cluster
 from tests.stream.process import stored_matches, subscribe
 
 from tidings.demo.generate import DEMO_QUERIES, generate_posts, generate_queries
+from tidings.index.reader import Index
 from tidings.matching.brute_force import match_all
 from tidings.query.parse import parse
 
@@ -95,10 +96,11 @@ def test_stream_on_a_cluster_stores_the_brute_force_matches(cluster, expected, n
 
 
 def test_executors_use_local_copies_of_the_index(cluster):
-    names = {path.parent.name for path in cluster.shared.glob("*/index/segment-*/*.npy")}
+    indexes = [Index.open(folder) for folder in cluster.shared.glob("*/index")]
+    names = {segment.folder for index in indexes for shard in index.manifest.shards for segment in shard}
     copied = {path.parent.name.rpartition("-")[0] for path in cluster.cache.glob("entries-*/segment-*/*.npy")}
-    assert copied == names
-    assert not list(cluster.shared.glob("*/index/met")), "executors do not write to the shared directory"
+    assert copied == names != set()
+    assert not list(cluster.shared.glob("*/index/token-cache")), "executors do not write to the shared directory"
 
 
 def test_match_command_on_a_cluster_returns_the_brute_force_matches(cluster, expected):

@@ -62,13 +62,13 @@ sys.path.insert(0, {root!r})
 import pyarrow as pa, tidings
 from tests.spark.test_locality import HOSTS, NEAR, report_site
 from tidings.crawl.latency import Latencies
-from tidings.spark.locality import at_sites, near_hosts
+from tidings.spark.locality import map_rows_near, by_host_latency
 import tests.spark.test_locality
 from pyspark import cloudpickle as pickled
 pickled.register_pickle_by_value(tests.spark.test_locality)
 spark = tidings.session({url!r})
-share = near_hosts("host", Latencies(NEAR))
-found = at_sites(spark, pa.table({{"host": HOSTS}}), 2, share, report_site, "host string, at string")
+share = by_host_latency("host", Latencies(NEAR))
+found = map_rows_near(spark, pa.table({{"host": HOSTS}}), 2, share, report_site, "host string, at string")
 print(json.dumps(found.to_pylist()))
 spark.stop()
 """
