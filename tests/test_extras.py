@@ -44,7 +44,7 @@ from tidings.spark.execution_mode import build_index_for_mode
 texts = pa.array(["a storm in the city", "rain and storm", "sun"] * 20, pa.large_string())
 table = pa.table({"id": [1, 2], "query": ["storm rain", "sun"]})
 for mode in ("replicated", "partitioned"):
-    spec = PlanSpec.parse(DEFAULT_PARTITIONER, 2, "rarest")
+    spec = PlanSpec.parse(DEFAULT_PARTITIONER, 2, "anchor")
     folder = Path(tempfile.mkdtemp()) / mode
     built = build_index_for_mode(folder, table, mode, spec, lambda: (texts, np.full((len(texts), 2), np.nan)))
     assert built.mode == mode and not built.rejected

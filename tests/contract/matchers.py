@@ -62,7 +62,7 @@ def _match_by_words(
     *,
     matchers: int,
     algorithm: str = "hash",
-    placer: str = "rarest",
+    placer: str = "anchor",
 ) -> Matches:
     plan = PlanRecord(algorithm, matchers, 7, placer)
     fit = word_plan_fitter(algorithm, posts, matchers)

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from tidings.errors import InputError
 from tidings.plan.placement.lasp import place_by_load
 from tidings.plan.placement.match_cost import MatchCost
-from tidings.plan.placement.placer import PLACERS, get_placer
+from tidings.plan.placement.placer import PLACERS, check_placement
 from tidings.plan.placement.random import place_at_random
 from tidings.plan.placement.shard_terms import ShardTerms
 from tidings.plan.words import hash_to_matchers
 from tidings.query.conjunctions import Conjunctions
 from tidings.testing.contract import check_placer, compile_for_placer
+from tidings.testing.log import captured_events
 from tidings.testing.strategies import query_lists
 
 
@@ -46,7 +47,7 @@ def test_random_placement_chooses_each_eligible_matcher_equally_often():
 @given(query_lists, st.sampled_from([1, 2, 3, 8, 70, 1024]))
 def test_anchor_placement_follows_the_rarest_or_a_common_term(queries, matchers):
     conjunctions, matcher_of = compile_for_placer(queries, matchers)
-    chosen = PLACERS["rarest"](conjunctions, matcher_of, matchers, 0, lambda: ShardTerms.empty(matchers))
+    chosen = PLACERS["anchor"](conjunctions, matcher_of, matchers, 0, lambda: ShardTerms.empty(matchers))
     words = [set(conjunctions.terms[a:b].tolist()) for a, b in itertools.pairwise(conjunctions.starts.tolist())]
     for number, owner in enumerate(conjunctions.subscription.tolist()):
         siblings = [words[row] for row in np.flatnonzero(conjunctions.subscription == owner).tolist()]
@@ -55,8 +56,15 @@ def test_anchor_placement_follows_the_rarest_or_a_common_term(queries, matchers)
 
 
 def test_an_unknown_placer_is_an_error_that_lists_the_known_ones():
-    with pytest.raises(InputError, match="Choose one of: lasp, random, rarest"):
-        get_placer("best")
+    with pytest.raises(InputError, match="Choose one of: anchor, lasp, random"):
+        check_placement("best")
+
+
+def test_the_old_name_of_anchor_placement_works_with_one_warning():
+    check_placement.cache_clear()
+    with captured_events("tidings.plan") as events:
+        assert [check_placement(name) for name in ("rarest", "rarest", "anchor")] == ["anchor"] * 3
+    assert events == ["placement is deprecated and will be removed in 1.0 old=rarest new=anchor"]
 
 
 def lasp_by_definition(subscriptions, matcher_of, matchers, cost):

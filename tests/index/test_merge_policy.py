@@ -214,7 +214,7 @@ for name, record in sorted(index.manifest.files.items()):
 """
 
 
-@pytest.mark.parametrize("placer", ["rarest", "lasp", "random"])
+@pytest.mark.parametrize("placer", ["anchor", "lasp", "random"])
 def test_an_index_does_not_depend_on_the_hash_seed(tmp_path, placer):
     outputs = [
         subprocess.run(

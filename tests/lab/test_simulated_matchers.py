@@ -47,7 +47,7 @@ def _expected_matches(subscribed: NumberedSubscriptions, posts: NumberedPosts) -
 
 
 @pytest.mark.parametrize("algorithm", WORD_PARTITIONERS)
-@pytest.mark.parametrize("placement", ["rarest", "lasp", "random"])
+@pytest.mark.parametrize("placement", ["anchor", "lasp", "random"])
 def test_cluster_finds_the_matches_of_the_definition_for_every_plan(
     posts: NumberedPosts, algorithm: str, placement: str
 ) -> None:
@@ -69,7 +69,7 @@ def test_cluster_finds_the_matches_of_the_definition_for_every_plan(
 def test_shedding_only_loses_matches(posts: NumberedPosts) -> None:
     fold = make_folds(posts, 5, 1, 800, 300, SEED)[0]
     subscribed = draw_tweet_based(fold.known, 200, SEED)
-    cluster = SimulatedCluster(subscribed, fit_word_plan("salb+", subscribed.corpus(fold.known), 8), "rarest", SEED)
+    cluster = SimulatedCluster(subscribed, fit_word_plan("salb+", subscribed.corpus(fold.known), 8), "anchor", SEED)
     batch = subscribed.analyze(fold.unseen)
     everything = set(cluster.find_matches(cluster.route(batch).batches).tolist())
     shed = cluster.route(batch, ShedDecision("subscription", 1.0, SEED))

@@ -25,7 +25,7 @@ class SimulatedStream:
         self.store = open_store(folder)
         if not list(self.store.subscriptions.all()):
             self.store.subscriptions.add_many([(word,) for word in WORDS])
-        spec = PlanSpec.parse(partitioner, 4, "rarest")
+        spec = PlanSpec.parse(partitioner, 4, "anchor")
         self.updater = IndexUpdater(self.store, folder / "index", make_plan_record(spec))
         self.now = 1_000_000.0
         state_file = folder / "plan.json"

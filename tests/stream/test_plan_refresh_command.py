@@ -78,7 +78,7 @@ def test_no_match_is_lost_or_repeated_even_of_a_subscription_added_meanwhile(sto
 
 def test_the_status_shows_the_plan(story):
     state, _, first, _, _, snapshot = story
-    assert (snapshot.execution_mode, snapshot.partitioner, snapshot.placement) == ("partitioned", "salb+", "rarest")
+    assert (snapshot.execution_mode, snapshot.partitioner, snapshot.placement) == ("partitioned", "salb+", "anchor")
     assert snapshot.plan_version == first + 1
     assert "partitioned, version 3, words by salb+" in run_command("status", "--state", state).out
 

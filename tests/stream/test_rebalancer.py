@@ -35,7 +35,7 @@ class SimulatedStream:
         self.live = dict(
             zip(self.store.subscriptions.add_many([(q,) for q in self.queries]), self.queries, strict=True)
         )
-        spec = PlanSpec.parse(partitioner, WORKERS, "rarest")
+        spec = PlanSpec.parse(partitioner, WORKERS, "anchor")
         self.updater = IndexUpdater(self.store, folder / "index", make_plan_record(spec))
         self.recent = RecentPosts()
         self.recent.add(to_sample(self.posts))

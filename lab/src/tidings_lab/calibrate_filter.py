@@ -88,7 +88,7 @@ def _route(
     subscribed: NumberedSubscriptions, known: NumberedPosts, unseen: NumberedPosts, matchers: int, seed: int
 ) -> tuple[float, float]:
     """Return the number of matchers per article and the bytes per routed article."""
-    cluster = SimulatedCluster(subscribed, fit_plan("salb+", subscribed, known, matchers), "rarest", seed)
+    cluster = SimulatedCluster(subscribed, fit_plan("salb+", subscribed, known, matchers), "anchor", seed)
     shares = cluster.route(subscribed.analyze(unseen)).batches
     schema = routed_schema(pa.int64(), len(subscribed.terms), False, False)
     packed = partial(

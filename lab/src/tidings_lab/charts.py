@@ -25,7 +25,7 @@ _STYLES: Mapping[str, tuple[str, str]] = {
     "gnfcl": ("#d6336c", "P"),
     "lasp": ("#e8590c", "s"),
     "random": ("#343a40", "x"),
-    "rarest": ("#0b7285", "o"),
+    "anchor": ("#0b7285", "o"),
     "subscription": ("#0b7285", "o"),
     "consensus": ("#e8590c", "s"),
     "fresh": ("#2f9e44", "^"),

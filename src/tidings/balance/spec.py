@@ -13,7 +13,7 @@ from tidings.balance.spatial_registry import SPATIAL_PARTITIONERS
 from tidings.balance.word_registry import WORD_ALGORITHMS, WORD_PARTITIONERS
 from tidings.errors import InputError
 from tidings.plan.load import read_plan
-from tidings.plan.placement.placer import get_placer
+from tidings.plan.placement.placer import check_placement
 from tidings.plan.space import SpatialPlan
 from tidings.plan.words import HashPlan, LearnedPlan, WordPlan, check_matcher_count
 from tidings.query.conjunctions import Conjunctions
@@ -39,7 +39,7 @@ class PlanSpec:
 
         Raises InputError for an unknown partitioner or placement, or a wrong number of matchers.
         """
-        get_placer(placement)
+        placement = check_placement(placement)
         names = (*WORD_PARTITIONERS, *SPATIAL_PARTITIONERS)
         if partitioner in names:
             return cls(partitioner, check_matcher_count(matchers if matchers is not None else cores), placement)

@@ -37,7 +37,7 @@ class MatchOptions:
     plan: str = "auto"
     matchers: int | None = None
     partitioner: str | None = None
-    placement: str = "rarest"
+    placement: str = "anchor"
     master: str | None = None
 
 

@@ -63,7 +63,7 @@ def match(
     plan: PlanOption = ExecutionMode.auto,
     matchers: Annotated[int | None, matchers_option("one per core")] = None,
     partitioner: PartitionerOption = "salb+",
-    placement: PlacementOption = "rarest",
+    placement: PlacementOption = "anchor",
     master: MasterOption = None,
     json_summary: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
     overwrite: OverwriteOption = False,

@@ -134,7 +134,7 @@ class PlanOptions:
     plan: PlanOption = ExecutionMode.auto
     matchers: Annotated[int | None, matchers_option("8")] = None
     partitioner: PartitionerOption = "salb+"
-    placement: PlacementOption = "rarest"
+    placement: PlacementOption = "anchor"
     refresh_plan_every: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Interval to learn a new plan.", show_default="never")
     ] = None

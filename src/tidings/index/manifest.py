@@ -31,7 +31,7 @@ class PlanRecord:
     algorithm: str
     matchers: int
     seed: int
-    placer: str = "rarest"
+    placer: str = "anchor"
     word_file: str = ""  # the word plan; terms are hashed if there is no file
     spatial_file: str = ""  # the spatial plan, if not terms alone decide
     previous_file: str = ""  # the previous spatial plan, while subscriptions are left that it placed
@@ -54,7 +54,7 @@ class Manifest:
     terms: int
     phrases: bool  # whether posts must be analyzed with their gaps
     regions: bool  # whether positions of posts matter
-    shared: bool  # whether a subscription may be in several shards, so that matches must be merged
+    shared: bool  # whether a subscription may be in several shards, so that matches must be deduplicated
     subscriptions: int
     layers: tuple[str, ...]
     shards: tuple[tuple[SegmentRecord, ...], ...]

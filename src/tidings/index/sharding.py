@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tidings.index.manifest import PlanRecord
 from tidings.plan.hot_splits import HotSplits
-from tidings.plan.placement.placer import get_placer
+from tidings.plan.placement.placer import PLACERS, check_placement
 from tidings.plan.placement.shard_terms import ReadShardTerms
 from tidings.plan.words import WordPlan
 from tidings.query.anchors import Anchors, anchor_terms
@@ -86,7 +86,7 @@ def _place(
     matcher_of = splits.matchers[splits.starts[:-1].astype(np.int64)]
     anchors = anchor_terms(conjunctions, split_terms)
     eligible = _without_hot_terms(conjunctions, anchors, split_terms)
-    chosen = get_placer(plan.placer)(eligible, matcher_of, plan.matchers, plan.seed, shard_terms)
+    chosen = PLACERS[check_placement(plan.placer)](eligible, matcher_of, plan.matchers, plan.seed, shard_terms)
     is_hot = np.isin(anchors, split_terms)
     counts = np.where(is_hot, splits.counts[anchors], 1)
     row = np.repeat(np.arange(len(conjunctions)), counts)

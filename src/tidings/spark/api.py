@@ -45,7 +45,7 @@ def match(
     plan: str = "auto",
     matchers: int | None = None,
     partitioner: str | None = None,
-    placement: str = "rarest",
+    placement: str = "anchor",
     unique: bool = False,
 ) -> DataFrame:
     """Match posts with subscriptions; return `subscription_id`, `post_id`, `index_version` of every match.
@@ -86,7 +86,7 @@ def prepare_match(
     plan: str = "auto",
     matchers: int | None = None,
     partitioner: str | None = None,
-    placement: str = "rarest",
+    placement: str = "anchor",
     unique: bool = False,
 ) -> PreparedMatch:
     """Build the index and return lazy matches. Reads posts only to learn a partition plan from a sample."""

@@ -31,7 +31,7 @@ class StreamOptions:
     execution_mode: str = "auto"  # or "replicated", "partitioned"
     matchers: int | None = None
     partitioner: str = DEFAULT_PARTITIONER
-    placement: str = "rarest"
+    placement: str = "anchor"
     refresh_policy: RefreshPolicy = _DEFAULT_REFRESH_POLICY
     rebalance: RebalanceOptions = _DEFAULT_REBALANCE
     shed: str = "off"

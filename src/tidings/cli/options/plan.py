@@ -35,7 +35,7 @@ PartitionerOption = Annotated[
 ]
 PlacementOption = Annotated[
     str,
-    typer.Option("--placement", metavar="rarest|lasp|random", help="Which matcher of its terms holds a subscription."),
+    typer.Option("--placement", metavar="anchor|lasp|random", help="Which matcher of its terms holds a subscription."),
 ]
 
 
