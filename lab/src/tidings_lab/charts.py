@@ -52,7 +52,7 @@ _STYLES: Mapping[str, tuple[str, str]] = {
     "expected, every tag set new pairs": ("#e8590c", "s"),
     "expected, pairs as counted": ("#7048e8", "D"),
     "expected at random": ("#343a40", "x"),
-    "fit_plan": ("#343a40", ""),
+    "fitted": ("#343a40", ""),
     "hybrid": ("#0b7285", "o"),
     "again": ("#66d9e8", "o"),
     "kdt": ("#f08c00", "*"),
@@ -166,7 +166,7 @@ def draw_panel(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
         colour, marker = _style(name, number)
         has_many = len(places) > _MAX_MARKED_POINTS
         width = 1.0 if has_many else 2.2 if name == "salb+" else 1.5
-        dotted = bool(panel.get("dots")) and name != "fit_plan"
+        dotted = bool(panel.get("dots")) and name != "fitted"
         mark = "" if has_many and not dotted else marker
         style = {"color": colour, "marker": mark, "ms": 5, "lw": width, "capsize": 2.5}
         bars = errors if any(errors) else None

@@ -164,7 +164,7 @@ def run_bench(
     posts: PostsOption = None,
     subscriptions: SubscriptionsOption = None,
     located: Annotated[
-        int | None, typer.Option(min=1, help="SubscriptionSet of `space` (default: 1,000,000).", show_default=False)
+        int | None, typer.Option(min=1, help="Subscriptions of `space` (default: 1,000,000).", show_default=False)
     ] = None,
     repetitions: Annotated[
         int | None, typer.Option(min=1, help="Repetitions of every measurement (default: 5).", show_default=False)

@@ -27,7 +27,7 @@ def load_documents() -> list[bytes]:
     if folder is None or not (folder / ZIP).is_file():
         return [_generate(number) for number in range(_GENERATED)]
     with zipfile.ZipFile(folder / ZIP) as archive:
-        return [archive.read(one) for one in archive.infolist() if one.file_size < _SMALL_BYTES]
+        return [archive.read(entry) for entry in archive.infolist() if entry.file_size < _SMALL_BYTES]
 
 
 def _generate(number: int) -> bytes:
@@ -47,7 +47,7 @@ class _FeedProtocol(asyncio.Protocol):
         self._responses = responses
         self._received = b""
 
-    def connection_generate(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
@@ -67,7 +67,7 @@ class _FeedProtocol(asyncio.Protocol):
 
 def load_responses() -> list[tuple[bytes, bytes, bytes]]:
     """Return ETag, response 200 and response 304 of each document."""
-    return [_responses(one) for one in load_documents()]
+    return [_responses(document) for document in load_documents()]
 
 
 def _responses(document: bytes) -> tuple[bytes, bytes, bytes]:

@@ -33,9 +33,7 @@ def draw_cost(plans: dict[str, Any], path: Path) -> Path:
         figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
         axes.plot(terms, [point["best_ns"] for point in cost["points"]], "o", color=OURS, label="measured")
         ends = [0, max(terms)]
-        axes.plot(
-            ends, [cost["base_ns"] + cost["per_term_ns"] * end for end in ends], color=INK, lw=1, label="fit_plan"
-        )
+        axes.plot(ends, [cost["base_ns"] + cost["per_term_ns"] * end for end in ends], color=INK, lw=1, label="fit")
         axes.set(xlim=(0, None), ylim=(0, None))
         axes.set_xlabel("distinct subscribed terms", loc="left")
         axes.set_title("time to match a post on one core, ns", loc="left")

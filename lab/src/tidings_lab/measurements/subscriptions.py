@@ -79,5 +79,5 @@ def _fit_line(kind: str, costs: list[Row]) -> list[Row]:
     per_term, base = np.polyfit(words, ns, 1)
     explained = 1 - float(((ns - base - per_term * words) ** 2).sum() / ((ns - ns.mean()) ** 2).sum())
     line = [{"words": end, "ns": base + per_term * end} for end in (0.0, float(words.max()))]
-    about = {"kind": kind, "cost": "fit_plan", "r2": explained, "base_ns": float(base), "per_term_ns": float(per_term)}
+    about = {"kind": kind, "cost": "fitted", "r2": explained, "base_ns": float(base), "per_term_ns": float(per_term)}
     return [{**about, **end} for end in line]
