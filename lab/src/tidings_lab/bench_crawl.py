@@ -113,12 +113,12 @@ def _summarize(
 
 def _bytes_of_all_visits(feed: RecordedFeed, size: Callable[[bytes], int]) -> int:
     """Return the bytes of fetching the whole document at every recorded visit."""
-    sizes = {one.at: size(one.document) for one in feed.snapshots}
+    sizes = {snapshot.at: size(snapshot.document) for snapshot in feed.snapshots}
     return sum(sizes[at] for at in map(partial(_snapshot_time, feed), feed.visited_at) if at is not None)
 
 
 def _snapshot_time(feed: RecordedFeed, visited_at: float) -> float | None:
-    number = bisect_right(feed.snapshots, visited_at, key=lambda one: one.at)
+    number = bisect_right(feed.snapshots, visited_at, key=lambda snapshot: snapshot.at)
     return feed.snapshots[number - 1].at if number else None
 
 
@@ -130,10 +130,10 @@ def _count_missed(history: FeedHistory, sent: set[tuple[str, str]]) -> int:
     """
     paths, titles = ({article[field] for article in sent} for field in (0, 1))
     shown = {
-        (_path(one.link), one.title)
+        (_path(article.link), article.title)
         for feed in history.feeds
         for snapshot in feed.snapshots
-        for one in parse(snapshot.document, "", "http://127.0.0.1/").articles
+        for article in parse(snapshot.document, "", "http://127.0.0.1/").articles
     }
     return sum(path not in paths and (not title or title not in titles) for path, title in shown)
 
@@ -171,7 +171,7 @@ def _measure_rate(feeds: int, hosts: int, repetitions: int, report: Report) -> d
                     took, articles[kind] = crawl(_urls(port, feeds, hosts, f"feed{repetition}"))
                     seconds.append(took)
                     report(f"  {feeds:,} {kind} feeds on {hosts:,} hosts: {feeds / took:,.0f} feeds/s")
-            failed = sum(one.state != "ok" for one in store.feeds.all())
+            failed = sum(feed.state != "ok" for feed in store.feeds.all())
     rates = {
         kind: {"seconds": seconds, "feeds_per_second": feeds / median(seconds)}
         for kind, seconds in seconds_by_kind.items()

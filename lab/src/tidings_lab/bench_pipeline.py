@@ -39,9 +39,9 @@ def measure_spine(
     inputs = write_inputs(folder, posts, subscriptions, sample)
     spark = tidings.session()
     available, skipped = load_contenders(spark, inputs)
-    chosen = [one for one in available if not only or one.name in (*only, "floor")]
+    chosen = [contender for contender in available if not only or contender.name in (*only, "floor")]
     agreed = check_agreement(chosen, inputs.sample, report)
-    scales = {one.name: _choose_scale(one, inputs, max_seconds, report) for one in chosen}
+    scales = {contender.name: _choose_scale(contender, inputs, max_seconds, report) for contender in chosen}
     times = take_turns(chosen, scales, repetitions, report)
     return {
         "cores": spark.sparkContext.defaultParallelism,
@@ -51,18 +51,18 @@ def measure_spine(
         "queries_beyond_words": len(inputs.beyond_words),
         "agreed": agreed,
         "skipped": skipped,
-        "contenders": [_describe(one, scales, times, inputs.everything.posts) for one in chosen],
+        "contenders": [_describe(contender, scales, times, inputs.everything.posts) for contender in chosen],
     }
 
 
 def check_agreement(chosen: Sequence[Contender], sample: Scale, report: Report) -> dict[str, Any]:
     """Count the matches of every contender on the sample. Raises ContendersDisagree if they differ."""
     tallies = {}
-    for one in chosen:
-        tally = one.count_matches(sample)
+    for contender in chosen:
+        tally = contender.count_matches(sample)
         if tally is not None:
-            tallies[one.name] = tally
-            report(f"  {one.name:<22} {tally.matches:>12,} matches on {sample.posts:,} posts")
+            tallies[contender.name] = tally
+            report(f"  {contender.name:<22} {tally.matches:>12,} matches on {sample.posts:,} posts")
     if len(set(tallies.values())) > 1:
         counts = ", ".join(f"{name}: {t.matches:,} ({t.checksum})" for name, t in tallies.items())
         raise ContendersDisagree(f"Contenders found different matches: {counts}.")
@@ -70,14 +70,14 @@ def check_agreement(chosen: Sequence[Contender], sample: Scale, report: Report) 
     return {"posts": sample.posts, "matches": matches, "checksum": checksum, "contenders": list(tallies)}
 
 
-def _choose_scale(one: Contender, inputs: Inputs, max_seconds: float, report: Report) -> Scale:
+def _choose_scale(contender: Contender, inputs: Inputs, max_seconds: float, report: Report) -> Scale:
     """Return all posts if the contender is fast enough, by its time on the sample, and warm it up at that scale."""
-    seconds, _ = _time(one, inputs.sample)
+    seconds, _ = _time(contender, inputs.sample)
     expected = seconds * inputs.everything.posts / inputs.sample.posts
-    scale = inputs.everything if expected <= max_seconds or one.name in ALWAYS_ALL else inputs.sample
+    scale = inputs.everything if expected <= max_seconds or contender.name in ALWAYS_ALL else inputs.sample
     if scale is inputs.everything:
-        seconds, _ = _time(one, scale)
-    report(f"  {one.name:<22} warm-up: {scale.posts:,} posts in {seconds:.1f} s")
+        seconds, _ = _time(contender, scale)
+    report(f"  {contender.name:<22} warm-up: {scale.posts:,} posts in {seconds:.1f} s")
     return scale
 
 
@@ -85,38 +85,41 @@ def take_turns(
     chosen: Sequence[Contender], scales: dict[str, Scale], repetitions: int, report: Report
 ) -> dict[str, list[Seconds]]:
     """Return the seconds of every repetition. The contenders alternate, so that a slow minute affects all of them."""
-    times: dict[str, list[Seconds]] = {one.name: [] for one in chosen}
+    times: dict[str, list[Seconds]] = {contender.name: [] for contender in chosen}
     for number in range(repetitions):
-        for one in chosen:
-            times[one.name].append(_time(one, scales[one.name]))
-        rates = (f"{one.name} {scales[one.name].posts / times[one.name][-1][0]:,.0f}" for one in chosen)
+        for contender in chosen:
+            times[contender.name].append(_time(contender, scales[contender.name]))
+        rates = (
+            f"{contender.name} {scales[contender.name].posts / times[contender.name][-1][0]:,.0f}"
+            for contender in chosen
+        )
         report(f"  repetition {number + 1}, posts/s: {', '.join(rates)}")
     return times
 
 
-def _time(one: Contender, scale: Scale) -> Seconds:
+def _time(contender: Contender, scale: Scale) -> Seconds:
     cpu, start = tree_cpu_seconds(), time.perf_counter()
-    one.consume(scale)
+    contender.consume(scale)
     seconds, cpu_end = time.perf_counter() - start, tree_cpu_seconds()
     return seconds, None if cpu is None or cpu_end is None else cpu_end - cpu
 
 
 def _describe(
-    one: Contender, scales: dict[str, Scale], times: dict[str, list[Seconds]], all_posts: int
+    contender: Contender, scales: dict[str, Scale], times: dict[str, list[Seconds]], all_posts: int
 ) -> dict[str, Any]:
-    scale, seconds = scales[one.name], [wall for wall, _ in times[one.name]]
+    scale, seconds = scales[contender.name], [wall for wall, _ in times[contender.name]]
     rates = [scale.posts / value for value in seconds]
     floor_rates = [scales["floor"].posts / wall for wall, _ in times["floor"]]
     ratios = [rate / floor for rate, floor in zip(rates, floor_rates, strict=True)]
     return {
-        "name": one.name,
-        "label": one.label,
-        "starts_from": one.starts_from,
-        "note": one.note,
+        "name": contender.name,
+        "label": contender.label,
+        "starts_from": contender.starts_from,
+        "note": contender.note,
         "posts": scale.posts,
         "extrapolated": scale.posts < all_posts,
         "seconds": seconds,
-        "cpu_seconds": [cpu for _, cpu in times[one.name]],
+        "cpu_seconds": [cpu for _, cpu in times[contender.name]],
         "posts_per_second": statistics.median(rates),
         "ratios_to_floor": ratios,
         "ratio_to_floor": statistics.median(ratios),

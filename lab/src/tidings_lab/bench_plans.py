@@ -100,8 +100,8 @@ def _measure_routing(
             times, spread = _time_routing(index, texts, repetitions)
         best_ns = 1e9 * times.best / len(texts)
         report(f"  routing by {name}: {best_ns:.0f} ns per post, spread {spread:.2f}")
-        one = {"algorithm": name, "matchers": _ROUTING_MATCHERS, "posts": len(texts), "spread": spread}
-        found.append({**one, **times.to_dict(), "best_ns": best_ns})
+        row = {"algorithm": name, "matchers": _ROUTING_MATCHERS, "posts": len(texts), "spread": spread}
+        found.append({**row, **times.to_dict(), "best_ns": best_ns})
     return found
 
 

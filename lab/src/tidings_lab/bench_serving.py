@@ -57,14 +57,14 @@ def measure_serving(posts: Posts, load: ServingLoad, seed: int, report: Report) 
                 rounds = asyncio.run(_poll_rounds(host, port, paths, load, report))
                 written = _data_version(store) != version
             matches = store.sizes().matches
-    rates = [load.feeds / one["seconds"] for one in rounds]
+    rates = [load.feeds / round_["seconds"] for round_ in rounds]
     return {
         **load._asdict(),
         "matches": matches,
         "rounds_run": rounds,
         "first_answers_per_second": rates[0],
         "answers_per_second": statistics.median(rates[1:]),
-        "not_modified_share": min(one["statuses"].get("304", 0) for one in rounds[1:]) / load.feeds,
+        "not_modified_share": min(round_["statuses"].get("304", 0) for round_ in rounds[1:]) / load.feeds,
         "wrote": written,
     }
 
@@ -116,7 +116,7 @@ async def _poll_rounds(
     rounds = []
     for number in range(load.rounds + 1):
         start = time.perf_counter()
-        shares = [paths[one :: load.connections] for one in range(load.connections)]
+        shares = [paths[first :: load.connections] for first in range(load.connections)]
         counts = await asyncio.gather(*(_poll(host, port, share, known) for share in shares))
         seconds = time.perf_counter() - start
         statuses = dict(sum(counts, Counter()))

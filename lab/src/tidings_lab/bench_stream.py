@@ -107,8 +107,8 @@ def _time_stream(folder: Path, store: Store, source: Path, posts_per_batch: int)
         ended = time.perf_counter()
         runner.commits.wait()
         last_s = time.perf_counter() - ended
-        progress = [one for one in query.recentProgress if one.numInputRows]
-    return sum(one.durationMs["triggerExecution"] for one in progress) / 1000 + last_s, progress
+        progress = [batch for batch in query.recentProgress if batch.numInputRows]
+    return sum(batch.durationMs["triggerExecution"] for batch in progress) / 1000 + last_s, progress
 
 
 @contextmanager
@@ -173,8 +173,8 @@ def measure_latency(
             marker = store.subscriptions.add(MARKER)
             time.sleep(seconds / 2)
             feeder.stop()
-            progress = [one for one in query.recentProgress if one.numInputRows]
-        stored_at = {one.batch: one.finished_at for one in store.batches.recent(limit=10_000) if one.finished_at}
+            progress = [batch for batch in query.recentProgress if batch.numInputRows]
+        stored_at = {row.batch: row.finished_at for row in store.batches.recent(limit=10_000) if row.finished_at}
         latencies = _latencies(store, marker, stored_at)
         first = min((stored_at[match.batch] for match in store.matches.since(marker, limit=1)), default=float("nan"))
     percentiles = {f"p{p}_ms": float(np.percentile(latencies, p)) * 1000 for p in (50, 95, 99)}
@@ -191,7 +191,7 @@ def measure_latency(
         "first_match_ms": (first - subscribed) * 1000,
         "bookkeeping_share": _bookkeeping_share(progress),
         "batches": len(progress),
-        "backlog_posts": feeder.posts_written - sum(one.numInputRows for one in progress),
+        "backlog_posts": feeder.posts_written - sum(batch.numInputRows for batch in progress),
     }
 
 
@@ -200,12 +200,12 @@ def _latencies(store: Store, marker: int, stored_at: dict[int, float]) -> list[f
     latencies: list[float] = []
     cursor = 0
     while page := store.matches.since(marker, cursor=cursor, limit=10_000):
-        latencies += [stored_at[one.batch] - float(one.time or "nan") for one in page if one.batch in stored_at]
+        latencies += [stored_at[match.batch] - float(match.time or "nan") for match in page if match.batch in stored_at]
         cursor = page[-1].cursor
     return latencies or [float("nan")]
 
 
 def _bookkeeping_share(progress: list[Any]) -> float:
     """Return Spark's own share of the batch time: everything except our function."""
-    total = sum(one.durationMs["triggerExecution"] for one in progress)
-    return 1 - sum(one.durationMs.get("addBatch", 0) for one in progress) / total if total else float("nan")
+    total = sum(batch.durationMs["triggerExecution"] for batch in progress)
+    return 1 - sum(batch.durationMs.get("addBatch", 0) for batch in progress) / total if total else float("nan")

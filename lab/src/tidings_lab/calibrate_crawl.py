@@ -66,26 +66,26 @@ async def _visit(urls: list[str]) -> dict[str, Any]:
         memory = _memory_bytes()
     finally:
         parser.close()
-    assert {one.step for one in first} <= {"read"}, {one.visited.error for one in first}
-    assert {one.step for one in second} <= {"unchanged"}
+    assert {visit.step for visit in first} <= {"read"}, {visit.visited.error for visit in first}
+    assert {visit.step for visit in second} <= {"unchanged"}
     return {
         "document_cpu_s": new_s / len(urls),
         "poll_cpu_s": unchanged_s / len(urls),
-        "document_bytes": sum(one.wire_bytes for one in first) / len(urls),
-        "unchanged_bytes": sum(one.wire_bytes for one in second) / len(urls),
-        "feed_bytes": sum(len(one.visited.visit) + len(one.visited.known or "") for one in first) / len(urls),
+        "document_bytes": sum(visit.wire_bytes for visit in first) / len(urls),
+        "unchanged_bytes": sum(visit.wire_bytes for visit in second) / len(urls),
+        "feed_bytes": sum(len(visit.visited.visit) + len(visit.visited.known or "") for visit in first) / len(urls),
         "memory_bytes": memory,
     }
 
 
 async def _visit_timed(parser: ParserProcess, feeds: list[FeedVisit]) -> tuple[list[VisitOutcome], float]:
     """Return the outcomes in order and the CPU seconds of this process and its parser."""
-    manners = CrawlOptions(
+    options = CrawlOptions(
         rate_limit=HostRateLimit(max_concurrent=100, min_interval_s=0.0), allow=AllowedNetworks.parse(["loopback"])
     )
     before = _cpu_s()
-    found = {one.visited.feed: one async for one in Crawler(manners, [parser]).visit_all(feeds)}
-    return [found[number] for number in range(len(feeds))], _cpu_s() - before
+    visits = {visit.visited.feed: visit async for visit in Crawler(options, [parser]).visit_all(feeds)}
+    return [visits[number] for number in range(len(feeds))], _cpu_s() - before
 
 
 def _cpu_s() -> float:

@@ -64,7 +64,9 @@ class _MeasuredIndex:
         nowhere = missing_positions(_BATCH)
         self.matches = sum(len(matcher.match(batch, nowhere[: len(batch)])) for batch in received)
         receiving = time_repetitions(lambda: [receiver.analyze(piece) for piece in pieces], _REPETITIONS)
-        matching = time_repetitions(lambda: [matcher.match(one, nowhere[: len(one)]) for one in received], _REPETITIONS)
+        matching = time_repetitions(
+            lambda: [matcher.match(batch, nowhere[: len(batch)]) for batch in received], _REPETITIONS
+        )
         self.receive_s, self.match_s = receiving.best_cpu / articles, matching.best_cpu / articles
 
 
@@ -75,12 +77,12 @@ def routing_costs(texts: pa.Array, subscriptions: int, matchers: Sequence[int], 
     known, unseen = take_posts(posts, np.arange(half)), take_posts(posts, np.arange(half, len(posts)))
     subscribed = NumberedSubscriptions.of(known.draw(subscriptions, seed), posts.terms)
     routed = [_route(subscribed, known, unseen, count, seed) for count in matchers]
-    size, spread = np.log(np.array(matchers)), np.log(np.array([one[0] for one in routed]))
+    size, spread = np.log(np.array(matchers)), np.log(np.array([spread for spread, _ in routed]))
     exponent = float(np.clip((size @ spread) / (size @ size), 0.0, 1.0))  # least squares through (1, 1)
-    seen = ", ".join(f"{one[0]:.2f} of {count}" for one, count in zip(routed, matchers, strict=True))
+    seen = ", ".join(f"{spread:.2f} of {count}" for (spread, _), count in zip(routed, matchers, strict=True))
     return {
         "spread_exponent": (exponent, f"measured: salb+, {subscriptions:,} subscriptions: {seen}"),
-        "routed_bytes": (float(np.mean([one[1] for one in routed])), "measured: packed blobs"),
+        "routed_bytes": (float(np.mean([size for _, size in routed])), "measured: packed blobs"),
     }
 
 

@@ -81,7 +81,7 @@ def calibrate_work(tweets: pa.Table, subscriptions: int = 100_000, posts: int = 
 def _fit_ns(counts: np.ndarray, seconds: np.ndarray) -> list[float]:
     """Return the nanoseconds per count that fit the times with the least relative error."""
     solution = np.linalg.lstsq((counts / seconds).T, np.ones(len(seconds)), rcond=None)[0]
-    return [float(1e9 * one) for one in solution]
+    return [float(1e9 * value) for value in solution]
 
 
 def _post_ns(part: Conjunctions, ids: pa.Array, terms: int, received: AnalyzedBatch, where: np.ndarray) -> float:

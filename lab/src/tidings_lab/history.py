@@ -58,7 +58,7 @@ class RecordedFeed:
 
     def document(self, at: float) -> bytes | None:
         """Return the document at a time; None before the first one."""
-        number = bisect_right(self.snapshots, at, key=lambda one: one.at)
+        number = bisect_right(self.snapshots, at, key=lambda snapshot: snapshot.at)
         return self.snapshots[number - 1].document if number else None
 
     @property
@@ -76,7 +76,7 @@ class FeedHistory:
 
     def document_bytes(self) -> NDArray[np.float64]:
         """Return the sizes of all documents."""
-        return np.array([len(one.document) for feed in self.feeds for one in feed.snapshots], np.float64)
+        return np.array([len(snapshot.document) for feed in self.feeds for snapshot in feed.snapshots], np.float64)
 
     def articles_per_feed_day(self) -> float:
         return sum(len(feed.items) for feed in self.feeds) / sum(feed.days for feed in self.feeds)

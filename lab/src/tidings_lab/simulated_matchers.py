@@ -83,8 +83,8 @@ class MatcherWork:
             "time_imbalance": _max_over_mean(self.best),
             "work_ns": 1e9 * total / self.posts,
             "hits": int(self.hits.sum()),
-            "slowest_seconds": [round(float(one), 7) for one in self.seconds.max(axis=1)],
-            "all_seconds": [round(float(one), 7) for one in self.seconds.sum(axis=1)],
+            "slowest_seconds": [round(float(value), 7) for value in self.seconds.max(axis=1)],
+            "all_seconds": [round(float(value), 7) for value in self.seconds.sum(axis=1)],
         }
 
 

@@ -138,7 +138,7 @@ class _Soak:
             marked_written=self.feeder.marked_written,
             marked_found=self.observer.marked,
             matches=last["matches"],
-            unfinished=sum(one.state != "done" for one in store.batches.recent(limit=_ALL_BATCHES)),
+            unfinished=sum(batch.state != "done" for batch in store.batches.recent(limit=_ALL_BATCHES)),
             rejected=store.sizes().rejected,
             load_error=str(self.feeder.failure or self.churn.failure or ""),
             output_lines=tuple(self.stream.output_lines),

@@ -52,9 +52,9 @@ def find_problems(outcome: SoakOutcome) -> Iterator[str]:
 def to_columns(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the samples as one list per quantity; disk use as one list per kind."""
     names = samples[0] if samples else {}
-    plain = {name: [one[name] for one in samples] for name in names if name != "disk_mb"}
+    plain = {name: [sample[name] for sample in samples] for name in names if name != "disk_mb"}
     kinds = samples[0]["disk_mb"] if samples else {}
-    return {**plain, "disk_mb": {kind: [one["disk_mb"][kind] for one in samples] for kind in kinds}}
+    return {**plain, "disk_mb": {kind: [sample["disk_mb"][kind] for sample in samples] for kind in kinds}}
 
 
 def compute_trends(samples: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
@@ -62,7 +62,7 @@ def compute_trends(samples: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, 
     second_half = samples[len(samples) // 2 :]
     trends = {}
     for name in TRENDS:
-        points = [(one["at_s"], value) for one in second_half if (value := _value(one, name)) is not None]
+        points = [(sample["at_s"], value) for sample in second_half if (value := _value(sample, name)) is not None]
         if len(points) > 1:
             at_s, values = np.array(points, np.float64).T
             trends[name] = {

@@ -78,13 +78,15 @@ class StreamObserver:
     def read_marked(self) -> list[float]:
         """Return the latency in seconds of the marked posts that were stored since the last sample."""
         stored_at = {
-            one.batch: one.finished_at for one in self.store.batches.recent(limit=_MAX_BATCHES) if one.finished_at
+            row.batch: row.finished_at for row in self.store.batches.recent(limit=_MAX_BATCHES) if row.finished_at
         }
         waited: list[float] = []
         while page := self.store.matches.since(self.marker, cursor=self._cursor, limit=_PAGE):
             self._cursor = page[-1].cursor
             self.marked += len(page)
-            waited += [stored_at[one.batch] - float(one.time or "nan") for one in page if one.batch in stored_at]
+            waited += [
+                stored_at[match.batch] - float(match.time or "nan") for match in page if match.batch in stored_at
+            ]
         return waited
 
 

@@ -85,7 +85,7 @@ def _settings(parameters: Parameters, chosen: Mapping[str, Any], algorithm: str,
 def _costs(found: CorrelationResult) -> Row:
     router = found.pipeline.router
     sent = router.sent[: found.pipeline.partitions]
-    reasons = [one.reason for one in found.pipeline.repartitions]
+    reasons = [repartition.reason for repartition in found.pipeline.repartitions]
     return {
         "communication": int(sent.sum()) / max(1, router.notified),
         "gini": compute_gini(sent),
@@ -117,7 +117,7 @@ def _plan(sample: TagSets, partitions: int, settings: CorrelationSettings, evenn
 
 def _over_time(found: CorrelationResult, algorithm: str) -> Iterator[Row]:
     """Yield communication and sorted loads at every evaluation, and whether a repartition followed."""
-    repartitioned = {one.post for one in found.pipeline.repartitions}
+    repartitioned = {repartition.post for repartition in found.pipeline.repartitions}
     for look in found.pipeline.quality_checks:
         loads = np.sort(look.quality.loads)[::-1] / look.quality.loads.sum()
         row = {"kind": "time", "algorithm": algorithm, "second": look.at_us / 1e6, "post": look.post}
@@ -172,7 +172,7 @@ def _count_pairs(tags: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]) -> i
     at = 0
     for length in lengths.tolist():
         row = tags[at : at + length].tolist()
-        pairs.update((one, other) for place, one in enumerate(row) for other in row[place + 1 :])
+        pairs.update((tag, other) for place, tag in enumerate(row) for other in row[place + 1 :])
         at += length
     return len(pairs)
 

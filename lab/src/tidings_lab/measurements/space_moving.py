@@ -66,7 +66,7 @@ def _migrate(
     start = time.perf_counter()
     after = SimulatedSpatialCluster(moved.prepared.publish(cluster.index.version + 1))
     switch_ms = 1e3 * (time.perf_counter() - start)
-    works = measure_in_turns([MeasuredRun(one, batches) for one in (cluster, after)], _ROUNDS)
+    works = measure_in_turns([MeasuredRun(candidate, batches) for candidate in (cluster, after)], _ROUNDS)
     before, after_imbalance = (work.to_dict()["time_imbalance"] for work in works)
     return {
         "moved_cells": moved.moved + moved.split + moved.joined,

@@ -127,7 +127,7 @@ def _past(found: Coefficients, lead: EmergingTagSet, length_us: int) -> Iterator
     (now,) = [row for row in rows if found.tags_of(row) == lead.tags]
     for back in range(PAST_WINDOWS + 1):
         same = (found.ends_us == lead.window_end_us - back * length_us) & (found.sets == found.sets[now])
-        support, jaccard = (float(one[same].sum()) for one in (found.support, found.jaccard))
+        support, jaccard = (float(values[same].sum()) for values in (found.support, found.jaccard))
         yield {"weeks_from_event": -back, "support": support, "jaccard": jaccard}
 
 

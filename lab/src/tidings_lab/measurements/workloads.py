@@ -32,9 +32,9 @@ def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[s
 def _rows(rate: float, costs: ServiceCosts, what_if: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
     demand = Demand(0, 0, rate)
     table = compare_with_talk(demand, NodeSize(), costs)
-    for number, one in enumerate(table, 1):
-        about = {"workload": number, "rate": rate, "subscriptions": one.subscriptions, "feeds": one.feeds}
-        topologies = {"the talk": one.talk, "Tidings": one.ours, "Tidings, broadcast": one.broadcast}
+    for number, entry in enumerate(table, 1):
+        about = {"workload": number, "rate": rate, "subscriptions": entry.subscriptions, "feeds": entry.feeds}
+        topologies = {"the talk": entry.talk, "Tidings": entry.ours, "Tidings, broadcast": entry.broadcast}
         for other in what_if:
             changed = costs.with_changes({other["cost"]: getattr(costs, other["cost"]) * other["times"]})
             topologies[other["variant"]] = compare_with_talk(demand, NodeSize(), changed)[number - 1].ours
