@@ -44,7 +44,7 @@ def find_problem(arguments: list[str]) -> str | None:
     """Return the first command or option that does not exist."""
     command, rest = build_command(), list(arguments)
     options = {"--help", *option_names(command)}  # options of `tidings` may follow the command
-    while hasattr(command, "commands") and rest and rest[0].islower():
+    while hasattr(command, "commands") and rest and re.fullmatch("[a-z]+", rest[0]):
         if rest[0] not in command.commands:
             return rest[0]
         command = command.commands[rest.pop(0)]
