@@ -78,7 +78,7 @@ class Subscriptions:
         self._log_changes("remove", ids, now)
 
     def require(self, subscription: int, owner: str | None = None) -> None:
-        """Raise UnknownSubscription unless the subscription is live and belongs to this owner (None: to anybody)."""
+        """Raise UnknownSubscription unless the subscription is live and belongs to this owner (None: to any)."""
         sql = "SELECT owner, removed_at FROM subscription WHERE id = ?"
         rows = self._db.fetch(sql, subscription) if fits_int64(subscription) else []
         if not rows or (owner is not None and rows[0][0] != owner):

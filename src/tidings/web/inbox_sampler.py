@@ -13,7 +13,7 @@ from tidings.web.volume_estimate import VolumeEstimator
 
 _SCAN_S = 0.2  # a file stays in the inbox for at least one batch
 _SAVE_S = 60.0
-_PAUSE_FACTOR = 10  # pause per time of a scan: an inbox that nobody empties may become large
+_PAUSE_FACTOR = 10  # pause per time of a scan: an inbox without a running stream may become large
 _SUFFIX = ".jsonl"
 
 
