@@ -16,7 +16,7 @@ from tidings.text.token_cache import TokenCache
 from tidings.text.vocabulary import PackedTerms, TermDictionary
 
 _MAX_CACHED_TOKENS = 1 << 20  # the cache is cleared beyond it, because new tokens never end
-_AFTER_ALL = np.zeros(0, np.uint8)
+_AFTER_ALL = np.zeros(0, np.uint8)  # flags of no term: gaps are kept after all terms
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,11 +148,11 @@ else:
         """Prefetch the memory at an offset of an array."""
 
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            place = _address(context, builder, signature, arguments, _BYTE)
+            address = _address(context, builder, signature, arguments, _BYTE)
             flag = ir.IntType(32)
-            kind = ir.FunctionType(ir.VoidType(), [place.type, flag, flag, flag])
-            call = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
-            builder.call(call, [place, *(ir.Constant(flag, value) for value in (0, 3, 1))])  # read, keep, data
+            kind = ir.FunctionType(ir.VoidType(), [address.type, flag, flag, flag])
+            call = builder.module.declare_intrinsic("llvm.prefetch", [address.type], kind)
+            builder.call(call, [address, *(ir.Constant(flag, value) for value in (0, 3, 1))])  # read, keep, data
             return context.get_dummy_value()
 
         return types.void(array, at), generate

@@ -163,11 +163,6 @@ def _class(character: str) -> int:
     return c.classify(character)
 
 
-def term_of(raw: str) -> str | None:
-    """Return the term of a raw token (hashtags start with a hash), or None if it has none."""
-    return tag_term(raw[1:]) if raw[0] in "#\uff03" else word_term(raw)
-
-
 def word_term(raw: str) -> str | None:
     """Return the stem of a word, the marked form of a stop word, or None if it has no term."""
     if len(raw.encode("utf-8", "replace")) > MAX_TOKEN_BYTES:

@@ -35,7 +35,7 @@ def _join_tags(tags: pa.Array) -> pa.Array:
 
 
 def read_positions(batch: pa.RecordBatch) -> NDArray[np.float64]:
-    """Return longitude and latitude of every post; NaN unless it has both."""
+    """Return longitude and latitude of every post; NaN where they are missing."""
     if "lon" not in batch.schema.names or "lat" not in batch.schema.names:
         return np.full((batch.num_rows, 2), np.nan)
     both = [pc.fill_null(batch.column(name), float("nan")).to_numpy(zero_copy_only=False) for name in ("lon", "lat")]

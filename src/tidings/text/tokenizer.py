@@ -189,7 +189,7 @@ def _decoded_word(data, start, stop, end, slots, tokens, state):  # type: ignore
 
 @inline
 def _tag(data, start, end, classes, slots, tokens, state):  # type: ignore[no-untyped-def]
-    """Take the tag behind a hash sign. Its words count as well, so the place to go on from is the tag's start."""
+    """Collect the tag that starts at `start`, after its hash. The caller continues at `start`: its words count too."""
     stop = run_end(data, start, end, classes, True)
     if stop - start <= _MAX_TOKEN and has_letter(data, start, stop):
         _collect_decoded(data, start, stop, KIND_TAG, slots, tokens, state)
@@ -197,7 +197,7 @@ def _tag(data, start, end, classes, slots, tokens, state):  # type: ignore[no-un
 
 @inline
 def _special(data, at, end, classes, slots, tokens, state):  # type: ignore[no-untyped-def]
-    """A hash, an at sign, an ampersand or the end of a field; the place to go on from."""
+    """Process a hash, an at sign, an ampersand or the end of a field; return where to continue."""
     byte = data[at]
     after = at + _ONE
     in_word = state[_LETTER_END] == at  # then a hash or an at sign starts nothing
