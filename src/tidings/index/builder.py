@@ -103,7 +103,7 @@ def prepare_merge(index: Index) -> UnpublishedVersion:
     plan = index.manifest.plan
     if plan is not None and plan.previous_file:
         plan = replace(plan, previous_file="", version=plan.version + 1)
-    merged = _recompile(index, _live_conjunctions(index), plan, None)
+    merged = _recompile(index, _conjunctions_and_ids(index), plan, None)
     if plan is not None and (file := plan.word_file or plan.spatial_file):
         merged.writer.update(files={file: index.manifest.files[file]})
     return merged
@@ -111,7 +111,7 @@ def prepare_merge(index: Index) -> UnpublishedVersion:
 
 def prepare_new_plan(index: Index, fit: FitPlan) -> UnpublishedVersion:
     """Prepare a merged version with all subscriptions placed by a plan that is learned now."""
-    plan, subscribed = index.manifest.plan, _live_conjunctions(index)
+    plan, subscribed = index.manifest.plan, _conjunctions_and_ids(index)
     if plan is None or subscribed is None:
         return prepare_merge(index)
     new_plan = fit(index.vocabulary.terms(), subscribed[0])
@@ -136,11 +136,11 @@ def prepare_dual_plan(index: Index, plan: SpatialPlan) -> UnpublishedVersion:
 
 def live_conjunctions(index: Index) -> Conjunctions | None:
     """Return the conjunctions of all subscriptions of an index; None if it has no segments."""
-    subscribed = _live_conjunctions(index)
+    subscribed = _conjunctions_and_ids(index)
     return None if subscribed is None else subscribed[0]
 
 
-def _live_conjunctions(index: Index) -> tuple[Conjunctions, pa.Array] | None:
+def _conjunctions_and_ids(index: Index) -> tuple[Conjunctions, pa.Array] | None:
     """Return the conjunctions of an index with the ids of their subscriptions; None if it has no segments."""
     views = [view for number in range(len(index.manifest.shards)) for view in index.open_shard(number)]
     parts = [(decompile(view.segment, view.removed), view.segment.ids) for view in views]

@@ -167,9 +167,7 @@ class _SubscriptionRows:
         subscription_id = record.get("id")
         if subscription_id is None or subscription_id == "":
             self.reject(number, None, missing_field("id"))
-        elif (
-            type(subscription_id) is not str and type(subscription_id) is not int
-        ):  # isinstance would accept a bool as an int
+        elif type(subscription_id) not in (str, int):  # isinstance would accept a bool as an int
             self.reject(number, None, "the id is neither a string nor an integer")
         else:
             try:
@@ -243,10 +241,10 @@ def _csv_records(lines: list[str]) -> Iterator[tuple[int, list[str] | str]]:
 
 
 def _id_array(ids: list[int | str]) -> pa.Array:
-    if ids and all(type(name) is int for name in ids):
+    if ids and all(type(value) is int for value in ids):
         try:
             return pa.array(ids, pa.int64())
         except OverflowError:
             if max(map(abs, ids)) < 10**38:  # type: ignore[arg-type]
-                return pa.array([Decimal(name) for name in ids], pa.decimal128(38, 0))
-    return pa.array([str(name) for name in ids], pa.string())
+                return pa.array([Decimal(value) for value in ids], pa.decimal128(38, 0))
+    return pa.array([str(value) for value in ids], pa.string())

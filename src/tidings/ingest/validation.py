@@ -1,7 +1,7 @@
 """Rules for posts and subscriptions: the limits, and one text per reason to reject a row.
 
-Posts are checked in three forms, because each place has the data in another one: `post_reject_reason` for one post (the
-web API; it defines the rules), `invalid_rows` for Arrow batches (the workers) and `reject_reason_sql` for Spark.
+Three functions check posts, because callers have them in different forms: `post_reject_reason` one post (the web API;
+it defines the rules), `invalid_rows` an Arrow batch (the workers), `reject_reason_sql` a Spark DataFrame.
 `tests/ingest/test_validation.py` compares the three.
 """
 

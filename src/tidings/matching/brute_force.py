@@ -57,6 +57,6 @@ def literal_holds(literal: Literal, post: AnalyzedText, lat: float | None = None
 
 
 def find_phrase(terms: tuple[str, ...], sequence: tuple[str | None, ...]) -> int | None:
-    """Return the first offset of the terms, next to each other, in the sequence or None."""
+    """Return the first offset of the terms, next to each other, in the sequence, or None."""
     starts = range(len(sequence) - len(terms) + 1)
     return next((at for at in starts if sequence[at : at + len(terms)] == terms), None)

@@ -116,15 +116,15 @@ def explain(
     rarity: Rarity | None = None,
 ) -> Explanation:
     """Explain a query and, with `post_text`, its match. Raise QueryError if the query is invalid."""
-    query, reading = parse(text, region), parse_tree(text, region)
-    order = {leaf.literal: place for place, leaf in reversed(list(enumerate(iter_literals(reading.tree))))}
+    query, tree = parse(text, region), parse_tree(text, region).tree
+    order = {node.literal: rank for rank, node in reversed(list(enumerate(iter_literals(tree))))}
     post = None if post_text is None else _analyze_post(post_text, lat, lon)
     conjunctions = tuple(_explain_conjunction(conjunction, order, post, rarity) for conjunction in query.conjunctions)
     limits = {
         "characters": (len(text), QUERY_LIMITS.characters),
         "depth": (query.depth, QUERY_LIMITS.depth),
         "literals": (query.literal_count, QUERY_LIMITS.literals),
-        "conjunctions": (dnf_size(reading.tree).conjunctions, QUERY_LIMITS.conjunctions),
+        "conjunctions": (dnf_size(tree).conjunctions, QUERY_LIMITS.conjunctions),
     }
     ignored = tuple(IgnoredExplanation(text[i.start : i.end], i.start, i.end, i.reason) for i in query.ignored)
     is_match = None if post is None else any(conjunction.is_match for conjunction in conjunctions)
@@ -153,9 +153,9 @@ def format_literal(literal: Literal) -> str:
             return "within:" + _join_numbers(west, south, east, north)
         case Circle(lat, lon, radius_km):
             return "near:" + _join_numbers(lat, lon, radius_km)
-        case Polygons(shapes):
-            several = "a polygon" if len(shapes) == 1 else f"{len(shapes)} polygons"
-            return f"within:({several} of {literal.corner_count:,} corners)"
+        case Polygons(polygons):
+            count = "a polygon" if len(polygons) == 1 else f"{len(polygons)} polygons"
+            return f"within:({count} of {literal.corner_count:,} corners)"
 
 
 def _join_numbers(*numbers: float) -> str:

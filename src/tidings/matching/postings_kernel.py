@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tidings.index.layout import HAS_RESIDUAL, TERM_MASK
 from tidings.jit import inline, kernel, read, write
-from tidings.query.residual import check_residual
+from tidings.query.residual import check_residual, has_term
 from tidings.text.byte_masks import prefetch
 
 # Offsets in the state array.
@@ -29,11 +29,6 @@ _ONE = np.uint64(1)
 def term_buffer(bounds: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Return scratch space for the terms of the longest post."""
     return np.empty(int((bounds[:, 1] - bounds[:, 0]).max(initial=0)) + 1, np.uint32)
-
-
-@inline
-def has_term(bitmap, term):  # type: ignore[no-untyped-def]
-    return (bitmap[term >> uint64(3)] >> uint8(term & uint64(7))) & uint8(1) != 0
 
 
 @inline

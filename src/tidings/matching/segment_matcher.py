@@ -82,9 +82,9 @@ class SegmentMatcher:
 
     def _find_spatial(self, batch: AnalyzedBatch, positions: NDArray[np.float64]) -> NDArray[np.uint32]:
         s, state = self._segment, np.zeros(postings_kernel.STATE_SIZE, np.uint64)
-        places = np.empty((len(batch), SIZES), np.uint64)
-        grid_positions(positions.ravel(), places)
-        posts = (batch.terms, batch.bounds, places, positions.ravel())
+        cell_positions = np.empty((len(batch), SIZES), np.uint64)
+        grid_positions(positions.ravel(), cell_positions)
+        posts = (batch.terms, batch.bounds, cell_positions, positions.ravel())
         lists = (self._anchor_sizes, self._cell_table, s.cell_keys, s.cell_start, s.cell_postings)
         entries = (s.second_term, s.third_fourth_term, s.entry_region, s.regions)
         anchors = postings_kernel.term_buffer(batch.bounds)

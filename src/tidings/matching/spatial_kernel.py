@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from tidings.index.grid import SIZES, find_postings_at, is_outside, is_within, margins_to_box, slot_of
 from tidings.jit import inline, kernel, read, write
-from tidings.matching.postings_kernel import POST, USED, has_entry_terms, has_term, unmark
+from tidings.matching.postings_kernel import POST, USED, has_entry_terms, unmark
 from tidings.query.geo.geometry import is_inside
+from tidings.query.residual import has_term
 from tidings.text.byte_masks import prefetch
 
 _ZERO = np.uint64(0)
@@ -46,17 +47,17 @@ def _mark_and_list_anchors(bitmap, terms, start, end, anchor_sizes, anchors):  #
 
 
 @inline
-def _prepare_probes(post, places, anchor_sizes, anchors, count, table, probes):  # type: ignore[no-untyped-def]
+def _prepare_probes(post, cell_positions, anchor_sizes, anchors, count, table, probes):  # type: ignore[no-untyped-def]
     """Write slot, key and grid position of every posting list a post may need, and prefetch the slots."""
     prepared = _ZERO
     mask = uint64(table.size - 1)
     for number in range(count):
         term = uint64(anchors[number])
         for size in range(uint64(SIZES)):
-            place = places[post, size]
-            key = place & _CELL | term
+            position = cell_positions[post, size]
+            key = position & _CELL | term
             slot = slot_of(key, mask)
-            probes[prepared, _ZERO], probes[prepared, _ONE], probes[prepared, _TWO] = slot, key, place
+            probes[prepared, _ZERO], probes[prepared, _ONE], probes[prepared, _TWO] = slot, key, position
             prefetch(table, slot)
             prepared += uint64((anchor_sizes[term] >> uint8(size)) & uint8(1))
     return prepared
@@ -80,7 +81,7 @@ def _find_postings(probes, probed, table, keys, starts, postings):  # type: igno
 
 
 @inline
-def _check_boxes(post, place, first, last, postings, pairs, used, undecided):  # type: ignore[no-untyped-def]
+def _check_boxes(post, position, first, last, postings, pairs, used, undecided):  # type: ignore[no-untyped-def]
     """Append the entries whose box certainly contains the post and collect the undecided ones; return both counts.
 
     Branch-free: about half of the postings match, which no branch predictor can guess.
@@ -88,7 +89,7 @@ def _check_boxes(post, place, first, last, postings, pairs, used, undecided):  #
     undecided_count = _ZERO
     for at in range(first, last):
         entry = postings[at, _ONE]
-        margins = margins_to_box(place, postings[at, _ZERO])
+        margins = margins_to_box(position, postings[at, _ZERO])
         within = uint64(is_within(margins))
         pairs[used, _ZERO], pairs[used, _ONE] = post, entry
         used += within
@@ -122,7 +123,7 @@ def _check_boxes(post, place, first, last, postings, pairs, used, undecided):  #
 def find_spatial_candidates(  # type: ignore[no-untyped-def]
     terms,
     bounds,
-    places,
+    cell_positions,
     positions,
     anchor_sizes,
     table,
@@ -149,22 +150,22 @@ def find_spatial_candidates(  # type: ignore[no-untyped-def]
     capacity = uint64(pairs.shape[0])
     first_with_region = uint64(second_term.size - entry_region.size)
     for post in range(uint64(state[POST]), uint64(bounds.shape[0])):
-        if places[post, _ZERO] == _NOWHERE:
+        if cell_positions[post, _ZERO] == _NOWHERE:
             continue
         start, end = uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])
         lon, lat = positions[post * uint64(2)], positions[post * uint64(2) + _ONE]
         before = used
         is_full = False
         anchor_count = _mark_and_list_anchors(bitmap, terms, start, end, anchor_sizes, anchors)
-        probed = _prepare_probes(post, places, anchor_sizes, anchors, anchor_count, table, probes)
+        probed = _prepare_probes(post, cell_positions, anchor_sizes, anchors, anchor_count, table, probes)
         for number in range(_find_postings(probes, probed, table, keys, starts, postings)):
             at = probes[number, _ONE]
             first, split, last = uint64(starts[at]), uint64(starts[at + _ONE]), uint64(starts[at + _TWO])
             if used + (last - first) > capacity:
                 is_full = True
                 break
-            place = probes[number, _ZERO]
-            used, count = _check_boxes(uint32(post), place, first, split, postings, pairs, used, undecided)
+            position = probes[number, _ZERO]
+            used, count = _check_boxes(uint32(post), position, first, split, postings, pairs, used, undecided)
             for row in range(count):
                 entry = uint64(undecided[row])
                 pairs[used, _ZERO], pairs[used, _ONE] = uint32(post), uint32(entry)

@@ -21,7 +21,7 @@ from tidings.text.analyzer import AnalyzedBatch
 
 @dataclass(slots=True)
 class _Node:
-    """Represents the words on its path; `entries` are the (subscription, residual) with exactly these words."""
+    """Represents the terms on its path; `entries` are the (subscription, residual) with exactly these terms."""
 
     children: dict[int, _Node] = field(default_factory=dict)
     entries: list[tuple[int, BaseResidual]] = field(default_factory=list)
@@ -31,12 +31,12 @@ class TrieMatcher:
     """Matches against the conjunctions of `index.compile`, or of a segment (`index.decompile`)."""
 
     def __init__(self, conjunctions: Conjunctions, rank: Sequence[int] | None = None) -> None:
-        """`rank[term]` is the insertion order of the words of a conjunction; the default is the term id."""
+        """`rank[term]` is the insertion order of the terms of a conjunction; the default is the term id."""
         self._root = _Node()
         self._regions = conjunctions.regions.ravel()
         order = None if rank is None else rank.__getitem__
         for subscription, terms, residual in iter_conjunctions(conjunctions):
-            node = self._root  # a conjunction without words stays here, where all posts start
+            node = self._root  # a conjunction without terms stays here, where all posts start
             for term in sorted(terms, key=order):
                 node = node.children.setdefault(term, _Node())
             node.entries.append((subscription, residual))
@@ -48,7 +48,7 @@ class TrieMatcher:
         return Hits(np.array(subscriptions, np.uint32), np.array([len(row) for row in matches], np.uint32))
 
     def _visit(self, post: PlainPost) -> set[int]:
-        """Return the matches by scoped traversal: a child is visited if and only if its word is in the post."""
+        """Return the matches by scoped traversal: a child is visited if and only if its term is in the post."""
         matches: set[int] = set()
         pending = [self._root]
         while pending:

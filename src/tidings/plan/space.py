@@ -140,7 +140,7 @@ def read_spatial_plan(path: Path) -> SpatialPlan:
     terms: dict[int, dict[bytes, int]] = {}
     for area, term, matcher in zip(*(table.column(name).to_pylist() for name in table.column_names), strict=True):
         terms.setdefault(area, {})[term] = matcher
-    former = {int(number): name for number, name in metadata.get("known_as", {}).items()}
+    former = {int(number): former_id for number, former_id in metadata.get("known_as", {}).items()}
     areas = tuple(
         Area(tuple(matchers), terms.get(number, {}), former.get(number))
         for number, matchers in enumerate(metadata["areas"])

@@ -115,7 +115,8 @@ def sort_regions(literals: Collection[Literal]) -> list[Region]:
 
 
 @inline
-def _has(bitmap, term):  # type: ignore[no-untyped-def]
+def has_term(bitmap, term):  # type: ignore[no-untyped-def]
+    """Return whether a bitmap of terms has this term."""
     return (bitmap[term >> uint64(3)] >> uint8(term & uint64(7))) & uint8(1) != 0
 
 
@@ -139,13 +140,13 @@ def check_residual(code, at, regions, bitmap, terms, start, end, lon, lat):  # t
     more = uint64(code[at])
     at += _ONE
     for offset in range(at, at + more):
-        if not _has(bitmap, uint64(code[offset])):
+        if not has_term(bitmap, uint64(code[offset])):
             return False
     at += more
     forbidden = uint64(code[at])
     at += _ONE
     for offset in range(at, at + forbidden):
-        if _has(bitmap, uint64(code[offset])):
+        if has_term(bitmap, uint64(code[offset])):
             return False
     at += forbidden
     phrases = uint64(code[at])

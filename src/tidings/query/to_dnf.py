@@ -35,8 +35,8 @@ def to_dnf(tree: Tree, limits: QueryLimits = QUERY_LIMITS) -> tuple[Conjunction,
     dnf_size(tree, limits)
     _check_required(tree)
     bits: dict[Literal, int] = {}
-    for leaf in iter_literals(tree):
-        bits.setdefault(leaf.literal, len(bits))
+    for node in iter_literals(tree):
+        bits.setdefault(node.literal, len(bits))
     masks = list(dict.fromkeys(pair for pair in _expand(tree, True, bits) if not pair[0] & pair[1]))
     if not masks:
         raise QueryError("This query can never match: it forbids what it requires. Remove one of the two.", 0)
@@ -47,15 +47,15 @@ def to_dnf(tree: Tree, limits: QueryLimits = QUERY_LIMITS) -> tuple[Conjunction,
 
 def dnf_size(tree: Tree, limits: QueryLimits = QUERY_LIMITS) -> DnfSize:
     """Return the size of the DNF; QueryError at the innermost group that exceeds a limit."""
-    return _cost(tree, True, limits.conjunctions)
+    return _size(tree, True, limits.conjunctions)
 
 
-def _cost(tree: Tree, is_positive: bool, limit: int) -> DnfSize:
+def _size(tree: Tree, is_positive: bool, limit: int) -> DnfSize:
     if isinstance(tree, LiteralNode):
         return DnfSize(1, 1)
     if isinstance(tree, Not):
-        return _cost(tree.child, not is_positive, limit)
-    parts = [_cost(child, is_positive, limit) for child in tree.children]
+        return _size(tree.child, not is_positive, limit)
+    parts = [_size(child, is_positive, limit) for child in tree.children]
     total = reduce(_times if _is_product(tree, is_positive) else _plus, parts)
     if total.conjunctions > limit:
         raise QueryError(

@@ -101,13 +101,13 @@ def bounding_boxes(
 def deduplicate_regions(regions: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return (rows with equal regions stored once, new first row of the region that starts at each old row)."""
     shapes = np.flatnonzero(np.isnan(regions[:, 0]))
-    is_inside = np.zeros(len(regions), bool)  # a row of a shape after its header
+    is_data = np.zeros(len(regions), bool)  # a row of a shape after its header
     seen: dict[bytes, int] = {}
     for first in shapes.tolist():
         rows = slice(first, first + int(regions[first, 2]))
-        is_inside[first + 1 : rows.stop] = True
+        is_data[first + 1 : rows.stop] = True
         seen.setdefault(regions[rows].tobytes(), first)
-    plain = np.flatnonzero(~is_inside & ~np.isnan(regions[:, 0]))
+    plain = np.flatnonzero(~is_data & ~np.isnan(regions[:, 0]))
     order = plain[np.lexsort(regions[plain].T)]
     is_new = np.ones(len(order), bool)
     is_new[1:] = (regions[order[1:]] != regions[order[:-1]]).any(axis=1)
