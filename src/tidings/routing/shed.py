@@ -22,12 +22,6 @@ _ONE = np.uint64(1)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
-def check_policy(name: str) -> str:
-    if name not in POLICIES:
-        raise InputError(f"Shedding policy {name!r} does not exist. Choose one of: {', '.join(POLICIES)}.")
-    return name
-
-
 @dataclass(frozen=True, slots=True)
 class ShedDecision:
     """A policy and its limit: the maximum matchers per post (`random`: the fraction of posts that pass)."""
@@ -35,6 +29,10 @@ class ShedDecision:
     policy: str = "off"
     limit: float = np.inf
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.policy not in POLICIES:
+            raise InputError(f"shedding policy {self.policy!r}: unknown. Choose one of: {', '.join(POLICIES)}.")
 
     @property
     def is_on(self) -> bool:

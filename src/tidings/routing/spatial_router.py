@@ -114,8 +114,8 @@ class _Grid:
         _cells(positions.ravel(), *self._lines, np.uint64(len(self._area_of) - 1), cells)
         areas = self._area_of[cells]
         anchors = (self._anchor_flags, self._table, self._keys)
-        places = (self._former_id_of[areas], self._row_of[areas])
-        _route(batch.terms, batch.bounds, *places, *anchors, self._matchers, bits)
+        located = (self._former_id_of[areas], self._row_of[areas])
+        _route(batch.terms, batch.bounds, *located, *anchors, self._matchers, bits)
         return cells
 
 
@@ -147,7 +147,7 @@ def _cells(positions, lons, lats, nowhere, cells):  # type: ignore[no-untyped-de
 @inline
 def _is_anchor_in(area, term, anchor_flags, table, keys):  # type: ignore[no-untyped-def]
     """Whether a term is an anchor in an area (H2)."""
-    if anchor_flags[term] & uint8(2):
+    if anchor_flags[term] & _EVERYWHERE:
         return True
     return anchor_flags[term] != 0 and find_postings(table, keys, area << uint64(32) | term) != 0
 
