@@ -60,14 +60,14 @@ def test_a_conjunction_of_hundreds_of_words_gives_the_brute_force_matches(name):
 
 @every_matcher
 def test_generated_posts_and_queries_give_the_brute_force_matches(name):
-    queries, posts, matches = _generated()
+    queries, posts, matches = _generated_workload()
     assert sorted(MATCHERS[name](queries, posts, 128)) == matches
 
 
 @pytest.mark.real_data
 @every_matcher
 def test_real_posts_and_queries_give_the_brute_force_matches(name):
-    queries, posts, matches = _real()
+    queries, posts, matches = _real_workload()
     assert sorted(MATCHERS[name](queries, posts, 250)) == matches
 
 
@@ -100,7 +100,7 @@ def test_the_shipped_check_rejects_a_wrong_matcher(matcher, problem):
 
 
 @cache
-def _generated() -> tuple[list[str], list[RawPost], Matches]:
+def _generated_workload() -> tuple[list[str], list[RawPost], Matches]:
     table = generate_posts(300, seed=5)
     posts = [RawPost(*row) for row in zip(*(table[name].to_pylist() for name in ("text", "lat", "lon")), strict=True)]
     queries = generate_queries(3000, seed=5)
@@ -110,7 +110,7 @@ def _generated() -> tuple[list[str], list[RawPost], Matches]:
 
 
 @cache
-def _real() -> tuple[list[str], list[RawPost], Matches]:
+def _real_workload() -> tuple[list[str], list[RawPost], Matches]:
     tweets = real_tweets(400, skip=1000)
     from_tweets = [" ".join(text.split()[1:4]) for text in tweets[:200]]  # queries that certainly have matches
     queries = [*real_queries(3000), *from_tweets]

@@ -29,7 +29,9 @@ def test_a_placer_satisfies_the_contract(name):
 
 def test_the_shipped_check_rejects_a_wrong_placer():
     with pytest.raises(AssertionError, match="none of its terms"):
-        check_placer(lambda conjunctions, matcher_of, matchers, seed, held: np.zeros(len(conjunctions), np.uint16))
+        check_placer(
+            lambda conjunctions, matcher_of, matchers, seed, shard_terms: np.zeros(len(conjunctions), np.uint16)
+        )
 
 
 def test_random_placement_chooses_each_eligible_matcher_equally_often():
@@ -69,20 +71,19 @@ def test_the_old_name_of_anchor_placement_works_with_one_warning():
 
 def lasp_by_definition(subscriptions, matcher_of, matchers, cost):
     """Return the placement of algorithm 2; ties go to the smaller extra load, then to the lower matcher."""
-    held = [set() for _ in range(matchers)]
+    matcher_terms = [set() for _ in range(matchers)]
     placed = []
     for words in subscriptions:
         best = None
         for matcher in sorted({int(matcher_of[word]) for word in words}):
-            extra = len(words - held[matcher])
-            loads = [
-                cost.base_ns + cost.term_ns * len(held[m] | (words if m == matcher else set())) for m in range(matchers)
-            ]
+            extra = len(words - matcher_terms[matcher])
+            sizes = [len(matcher_terms[m] | (words if m == matcher else set())) for m in range(matchers)]
+            loads = [cost.base_ns + cost.term_ns * size for size in sizes]
             imbalance = float(np.std(loads) / np.mean(loads)) if np.mean(loads) else 0.0
             key = (round((cost.base_ns + cost.term_ns * extra) * imbalance, 9), extra, matcher)
             best = key if best is None else min(best, key)
         placed.append(best[2])
-        held[best[2]] |= words
+        matcher_terms[best[2]] |= words
     return placed
 
 
@@ -117,5 +118,5 @@ def test_lasp_continues_from_the_terms_that_matchers_hold():
     )
     cost = MatchCost(base_ns=0.0, term_ns=1.0)
     for holder in (0, 1):
-        held = ShardTerms.of([(holder, np.array([1, 2], np.uint32))], 2, 2)
-        assert place_by_load(query, matcher_of, 2, 0, lambda held=held: held, cost).tolist() == [holder]
+        current = ShardTerms.of([(holder, np.array([1, 2], np.uint32))], 2, 2)
+        assert place_by_load(query, matcher_of, 2, 0, lambda current=current: current, cost).tolist() == [holder]

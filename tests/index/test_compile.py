@@ -93,7 +93,7 @@ forms = st.sampled_from(["{}", "({})", "( {} )", "(({}))", "{} OR", "-{}"])
 joined_words = st.lists(st.one_of(plain_words, known), min_size=1, max_size=4).flatmap(
     lambda words: st.sampled_from([" ", " OR ", "  OR  ", " OR OR ", " NOT ", " or "]).map(lambda by: by.join(words))
 )
-places = st.sampled_from(
+region_words = st.sampled_from(
     [
         "",
         " within:1,2,3,4",
@@ -110,7 +110,9 @@ places = st.sampled_from(
         " OR near:1,2,3",
     ]
 )
-placed = st.tuples(forms, joined_words, places).map(lambda parts: parts[0].format(parts[1]) + parts[2])
+queries_with_region = st.tuples(forms, joined_words, region_words).map(
+    lambda parts: parts[0].format(parts[1]) + parts[2]
+)
 columns = st.sampled_from(
     [
         None,
@@ -127,7 +129,7 @@ columns = st.sampled_from(
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.tuples(placed, columns), max_size=8))
+@given(st.lists(st.tuples(queries_with_region, columns), max_size=8))
 @example([("x " * 2040 + " within:1,2,3,4", None), ("cat " * 1023, [1.0, 2.0, 3.0, 4.0]), ("cat " * 1024, [1.0] * 4)])
 @example([(" OR ".join(f"w{n}" for n in range(450)), [1.0, 2.0, 3.0, 4.0]), ("the OR cat", None), ("the OR of", None)])
 @example([("cat", [1.0, 2.0, 3.0, 4.0]), ("#cat", [0.0, 0.0, 5.0, 5.0]), ("dog", [2.0, 2.0, 3.0, 3.0])])

@@ -14,15 +14,15 @@ OLD = LayeredVocabulary([Vocabulary.build([b"cat", b"word7"])])
 NEW = LayeredVocabulary([Vocabulary.build([b"run", b"#tag3", b"word7", b"cafe1", b"word19999"])])
 
 
-def terms(receiver: Analyzer) -> list[list[int]]:
-    received = receiver.analyze(TEXTS)
-    return [received.terms[a:b].tolist() for a, b in received.bounds.tolist()]
+def terms(analyzer: Analyzer) -> list[list[int]]:
+    batch = analyzer.analyze(TEXTS)
+    return [batch.terms[a:b].tolist() for a, b in batch.bounds.tolist()]
 
 
 @pytest.mark.parametrize("gaps", [False, True])
 def test_analyzers_can_share_a_cache(gaps):
-    memory = Analyzer(OLD).token_cache
-    old, new = (Analyzer(numbering, keep_gaps=gaps, token_cache=memory) for numbering in (OLD, NEW))
+    cache = Analyzer(OLD).token_cache
+    old, new = (Analyzer(dictionary, keep_gaps=gaps, token_cache=cache) for dictionary in (OLD, NEW))
     expected_old, expected_new = terms(Analyzer(OLD, keep_gaps=gaps)), terms(Analyzer(NEW, keep_gaps=gaps))
     assert expected_old != expected_new
     for _ in range(2):
@@ -45,14 +45,14 @@ def test_the_cache_is_written_again_only_after_growth(tmp_path):
     stored = TokenCacheFile(tmp_path)
     stored.save()
     assert not (tmp_path / "token-cache").exists()
-    receiver = Analyzer(OLD, token_cache=stored.cache)
-    receiver.analyze(TEXTS)
+    analyzer = Analyzer(OLD, token_cache=stored.cache)
+    analyzer.analyze(TEXTS)
     stored.save()
     snapshots = list((tmp_path / "token-cache").iterdir())
-    receiver.analyze(pa.array(["somethingnew"]))
+    analyzer.analyze(pa.array(["somethingnew"]))
     stored.save()
     assert list((tmp_path / "token-cache").iterdir()) == snapshots
-    receiver.analyze(pa.array([f"other{n}" for n in range(40_000)]))
+    analyzer.analyze(pa.array([f"other{n}" for n in range(40_000)]))
     stored.save()
     (only,) = (tmp_path / "token-cache").iterdir()
     assert only not in snapshots

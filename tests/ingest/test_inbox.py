@@ -18,10 +18,10 @@ def test_a_file_appears_complete_and_once(tmp_path):
 
 
 def test_a_failed_write_leaves_no_file(tmp_path):
-    def failing():
+    def iter_and_fail():
         yield {"id": "a", "text": "tea"}
         raise OSError("no space left")
 
     with pytest.raises(OSError, match="no space left"):
-        inbox.write_posts(tmp_path, "api-000001", failing())
+        inbox.write_posts(tmp_path, "api-000001", iter_and_fail())
     assert not list(tmp_path.iterdir())

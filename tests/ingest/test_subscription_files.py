@@ -20,17 +20,17 @@ from tidings.ingest.subscription_files import from_table, read_subscriptions
 from tidings.schemas import SubscriptionFile, subscription_schema
 
 
-def written(path: Path, content: str | bytes) -> Path:
+def write_file(path: Path, content: str | bytes) -> Path:
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
 
 
 def json_lines(path: Path, *records: Any) -> SubscriptionFile:
-    return read_subscriptions(written(path / "subs.jsonl", "".join(json.dumps(record) + "\n" for record in records)))
+    return read_subscriptions(write_file(path / "subs.jsonl", "".join(json.dumps(record) + "\n" for record in records)))
 
 
 def csv_file(path: Path, content: str) -> SubscriptionFile:
-    return read_subscriptions(written(path / "subs.csv", content))
+    return read_subscriptions(write_file(path / "subs.csv", content))
 
 
 def rows(result: SubscriptionFile) -> list[tuple[Any, Any]]:
@@ -43,38 +43,43 @@ def reasons(result: SubscriptionFile) -> dict[int, str]:
 
 class TestText:
     def test_the_line_number_is_the_id_and_blank_lines_are_counted(self, tmp_path: Path) -> None:
-        result = read_subscriptions(written(tmp_path / "subs.txt", "storm\n\n  \t\r\nflood warning\r\n"))
+        result = read_subscriptions(write_file(tmp_path / "subs.txt", "storm\n\n  \t\r\nflood warning\r\n"))
         assert rows(result) == [(1, "storm"), (4, "flood warning")]
         assert result.table["id"].type == pa.int64()
         assert result.rejected == []
 
     def test_a_hashtag_is_a_query_and_not_a_comment(self, tmp_path: Path) -> None:
-        assert rows(read_subscriptions(written(tmp_path / "subs", "#storm\n# storm"))) == [
+        assert rows(read_subscriptions(write_file(tmp_path / "subs", "#storm\n# storm"))) == [
             (1, "#storm"),
             (2, "# storm"),
         ]
 
     def test_a_byte_order_mark_is_dropped(self, tmp_path: Path) -> None:
-        assert rows(read_subscriptions(written(tmp_path / "subs.txt", b"\xef\xbb\xbfstorm"))) == [(1, "storm")]
+        assert rows(read_subscriptions(write_file(tmp_path / "subs.txt", b"\xef\xbb\xbfstorm"))) == [(1, "storm")]
 
     def test_only_a_newline_ends_a_line(self, tmp_path: Path) -> None:
         query = "one\u2028two\x0bthree\x85four"
-        assert rows(read_subscriptions(written(tmp_path / "subs.txt", query + "\nnext"))) == [(1, query), (2, "next")]
+        assert rows(read_subscriptions(write_file(tmp_path / "subs.txt", query + "\nnext"))) == [
+            (1, query),
+            (2, "next"),
+        ]
 
     def test_a_line_that_is_not_utf8_is_rejected_alone(self, tmp_path: Path) -> None:
-        result = read_subscriptions(written(tmp_path / "subs.txt", b"storm\ncaf\xe9\nfl\xc3\xb6te\n\xed\xa0\x80\n"))
+        result = read_subscriptions(write_file(tmp_path / "subs.txt", b"storm\ncaf\xe9\nfl\xc3\xb6te\n\xed\xa0\x80\n"))
         assert rows(result) == [(1, "storm"), (3, "flöte")]
         assert reasons(result) == {2: "the query is not valid UTF-8", 4: "the query is not valid UTF-8"}
 
     def test_a_compressed_file_gives_the_same(self, tmp_path: Path) -> None:
-        assert rows(read_subscriptions(written(tmp_path / "subs.txt.gz", gzip.compress(b"storm\n")))) == [(1, "storm")]
-        assert rows(read_subscriptions(written(tmp_path / "plain.gz", gzip.compress(b"storm\n")))) == [(1, "storm")]
+        assert rows(read_subscriptions(write_file(tmp_path / "subs.txt.gz", gzip.compress(b"storm\n")))) == [
+            (1, "storm")
+        ]
+        assert rows(read_subscriptions(write_file(tmp_path / "plain.gz", gzip.compress(b"storm\n")))) == [(1, "storm")]
 
     @given(st.lists(st.text(st.characters(exclude_characters="\n\r", exclude_categories=["Cs"]))))
     def test_every_line_that_is_not_blank_is_read_unchanged(
         self, tmp_path_factory: pytest.TempPathFactory, lines: list[str]
     ) -> None:
-        path = written(tmp_path_factory.mktemp("text") / "subs.txt", "x\n" + "\n".join(lines))
+        path = write_file(tmp_path_factory.mktemp("text") / "subs.txt", "x\n" + "\n".join(lines))
         expected = [(at, line) for at, line in enumerate(lines, 2) if not set(line) <= blanks(line)]
         assert rows(read_subscriptions(path))[1:] == expected
 
@@ -83,7 +88,7 @@ class TestText:
         directory = tmp_path_factory.mktemp("bytes")
         for suffix in ("txt", "jsonl", "csv"):
             head = b"id,query\n" if suffix == "csv" else b" \n"
-            result = read_subscriptions(written(directory / f"subs.{suffix}", head + content))
+            result = read_subscriptions(write_file(directory / f"subs.{suffix}", head + content))
             assert result.table.schema == subscription_schema(result.table["id"].type)
 
 
@@ -119,7 +124,7 @@ class TestJsonLines:
             '{"id": ' + "9" * 5000 + ', "query": "a"}', '{"id": NaN, "query": "a"}', '{"id": "\\ud800", "query": "a"}',
             '{"id": 1, "query": "\\udfff"}', "\x00",
         ]  # fmt: skip
-        result = read_subscriptions(written(tmp_path / "s.jsonl", "\n".join([*bad, '{"id": 1, "query": "good"}'])))
+        result = read_subscriptions(write_file(tmp_path / "s.jsonl", "\n".join([*bad, '{"id": 1, "query": "good"}'])))
         assert rows(result) == [(1, "good")]
         assert list(reasons(result)) == list(range(1, len(bad) + 1))
 
@@ -137,7 +142,7 @@ class TestJsonLines:
         ],
     )
     def test_a_rejected_line_has_its_reason(self, tmp_path: Path, line: str, reason: str) -> None:
-        result = read_subscriptions(written(tmp_path / "s.ndjson", line))
+        result = read_subscriptions(write_file(tmp_path / "s.ndjson", line))
         assert result.table.num_rows == 0
         assert reason in reasons(result)[1]
 
@@ -230,7 +235,7 @@ class TestParquet:
         pq.write_table(table.slice(0, 1), directory / "part-0.parquet")
         pq.write_table(table.slice(1, 1), directory / "part-1.parquet")
         for leftover in (".part-0.parquet.crc", "_SUCCESS", "_temporary/part-9.parquet"):
-            written(directory / leftover, "x")
+            write_file(directory / leftover, "x")
         pq.write_table(table, tmp_path / "one.parquet")
         assert rows(read_subscriptions(directory)) == rows(read_subscriptions(tmp_path / "one.parquet"))
 
@@ -313,7 +318,7 @@ class TestTable:
 class TestWholeFiles:
     @pytest.mark.parametrize("name", ["s.txt", "s.jsonl", "s.csv", "s.txt.gz", "s.jsonl.gz", "s.csv.gz"])
     def test_an_empty_file_gives_an_empty_table_with_the_schema(self, tmp_path: Path, name: str) -> None:
-        path = written(tmp_path / name, gzip.compress(b"") if name.endswith("gz") else b"")
+        path = write_file(tmp_path / name, gzip.compress(b"") if name.endswith("gz") else b"")
         result = read_subscriptions(path)
         assert result.table.num_rows == 0
         assert result.table.schema == subscription_schema(result.table["id"].type)
@@ -342,10 +347,10 @@ class TestWholeFiles:
         self, tmp_path: Path, name: str, content: bytes, message: str
     ) -> None:
         with pytest.raises(InputError, match=message):
-            read_subscriptions(written(tmp_path / name, content))
+            read_subscriptions(write_file(tmp_path / name, content))
 
     def test_the_suffix_is_case_insensitive(self, tmp_path: Path) -> None:
-        assert rows(read_subscriptions(written(tmp_path / "S.JSONL", '{"id": "a", "query": "q"}'))) == [("a", "q")]
+        assert rows(read_subscriptions(write_file(tmp_path / "S.JSONL", '{"id": "a", "query": "q"}'))) == [("a", "q")]
 
     def test_many_invalid_lines_cost_no_more_than_valid_ones(self, tmp_path: Path) -> None:
         content = "id,query\n" + '1,"a" b\n' * 50_000

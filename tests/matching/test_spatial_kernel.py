@@ -31,11 +31,11 @@ def regions(rng: np.random.Generator, count: int) -> list[str]:
 
 def queries(rng: np.random.Generator, count: int) -> list[str]:
     """Return queries, over a thousand with one word, so that it is in the smallest cells; some are the same."""
-    places = regions(rng, count * 3 // 4)
-    drawn = [rng.choice(WORDS) + places[rng.integers(len(places))] for _ in range(count)]
+    words = regions(rng, count * 3 // 4)
+    drawn = [rng.choice(WORDS) + words[rng.integers(len(words))] for _ in range(count)]
     return [
         *drawn,
-        *(f"cat {first} OR bird {second}" for first, second in zip(places[:90], places[20:110], strict=True)),
+        *(f"cat {first} OR bird {second}" for first, second in zip(words[:90], words[20:110], strict=True)),
     ]
 
 

@@ -34,8 +34,8 @@ def subscriptions() -> pa.Table:
     several = {"type": "MultiPolygon", "coordinates": [[ring(-20, 0, 5, 6), ring(-20, 0, 4, 1)], [ring(170, 60, 9, 4)]]}
     regions = [parse_region(shape) for shape in (polygon, several, [0, 0, 9, 9])] + [None]
     rows = [(words, region) for words in WORDS for region in regions if words or region]
-    queries, places = zip(*rows, strict=True)
-    return pa.table({"id": range(len(rows)), "query": pa.array(queries), "region": pa.array(places, REGION_TYPE)})
+    queries, columns = zip(*rows, strict=True)
+    return pa.table({"id": range(len(rows)), "query": pa.array(queries), "region": pa.array(columns, REGION_TYPE)})
 
 
 def posts() -> list[RawPost]:

@@ -17,7 +17,7 @@ from tidings.testing.oracles import evaluate_tree
 from tidings.text.reference_analyzer import analyze
 
 WORDS = ["cat", "dog", "fish", "bird"]
-PLACES = [(0.0, 0.0, 10.0, 10.0), (5.0, -5.0, 20.0, 5.0)]
+BOXES = [(0.0, 0.0, 10.0, 10.0), (5.0, -5.0, 20.0, 5.0)]
 SEMANTIC = ("nothing to search for", "without any required", "never match", "combinations", "deep")
 
 words = st.sampled_from([*WORDS, "the"])
@@ -25,7 +25,7 @@ atoms = st.one_of(
     st.tuples(st.just("word"), words),
     st.tuples(st.just("tag"), st.sampled_from(WORDS)),
     st.tuples(st.just("phrase"), st.lists(words, min_size=1, max_size=3)),
-    st.tuples(st.just("within"), st.sampled_from(PLACES)),
+    st.tuples(st.just("within"), st.sampled_from(BOXES)),
 )
 trees = st.recursive(
     atoms,
@@ -66,12 +66,12 @@ def render(tree: Any, minus: bool) -> str:
 def meaning(tree: Any, post: Post) -> bool | None:
     """Evaluate the generated tree directly; None for ignored parts."""
     kind, value = tree
-    held, position = post
-    plain = [word.removeprefix("#") for word in held]
+    tokens, position = post
+    plain = [word.removeprefix("#") for word in tokens]
     if kind == "word":
         return None if value == "the" else value in plain
     if kind == "tag":
-        return "#" + value in held
+        return "#" + value in tokens
     if kind == "phrase":
         if set(value) == {"the"}:
             return None
@@ -184,9 +184,9 @@ def test_the_dnf_is_equivalent_to_the_tree(text, some_posts):
     if isinstance(query, QueryError):
         return
     typed = parse_tree(text).tree
-    for held, position in some_posts:
+    for tokens, position in some_posts:
         lat, lon = position or (None, None)
-        for cleaned in (analyze(" ".join(held)), analyze(text)):
+        for cleaned in (analyze(" ".join(tokens)), analyze(text)):
             assert evaluate(query, cleaned, lat, lon) == evaluate_tree(typed, cleaned, lat, lon)
 
 
@@ -200,7 +200,7 @@ NASTY = {
         f"({' '.join(HAN[n : n + 12])} OR {' '.join(HAN[n + 12 : n + 24])})" for n in range(0, 240, 24)
     ),
     "few long choices": " ".join(GROUPS[:6] + HAN[:1000]),
-    "choices beside choices": f"({' '.join(GROUPS[:9] + HAN[:240])}) OR " + " OR ".join(HAN[600:1100]),
+    "choices next to choices": f"({' '.join(GROUPS[:9] + HAN[:240])}) OR " + " OR ".join(HAN[600:1100]),
     "many alternatives": " OR ".join(HAN[:680]),
     "a forbidden group": f"x9 -({' '.join(HAN[:1020])})",
     "one long run": "".join(HAN),
