@@ -31,12 +31,12 @@ class PendingFiles:
 
     def count(self) -> int:
         """Return the number of pending files."""
-        return len(self._pending())
+        return len(self._list_pending())
 
     def bytes(self) -> int:
         """Return the size of all pending files."""
         total = 0
-        for path in self._pending():
+        for path in self._list_pending():
             with suppress(OSError):  # deleted in the meantime
                 total += os.stat(path).st_size
         return total
@@ -44,14 +44,14 @@ class PendingFiles:
     def newest(self, size_bytes: float) -> list[Path]:
         """Return the newest pending files that together hold at least `size_bytes`."""
         chosen: list[Path] = []
-        for file in sorted(map(Path, self._pending()), key=lambda file: -file.stat().st_mtime):
+        for file in sorted(map(Path, self._list_pending()), key=lambda file: -file.stat().st_mtime):
             if size_bytes <= 0:
                 break
             size_bytes -= file.stat().st_size
             chosen.append(file)
         return chosen
 
-    def _pending(self) -> set[str]:
+    def _list_pending(self) -> set[str]:
         with self._lock:
             self._read_new_logs()
             existing = {path for path in _walk_files(self._folder) if self._suffixes & set(Path(path).suffixes)}

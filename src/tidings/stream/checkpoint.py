@@ -79,13 +79,13 @@ def check_committed(checkpoint: Path, last_begun: int, uncommitted: Iterable[int
 
 
 def open_batch(checkpoint: Path) -> int | None:
-    """Return the batch that Spark began and did not finish, which it will replay; None if there is none."""
+    """Return the batch that Spark began and did not finish, which it will replay, or None."""
     last = max(log_files(checkpoint / "offsets"), default=-1)
     return last if last > last_committed(checkpoint) else None
 
 
 def last_committed(checkpoint: Path) -> int:
-    """Return the last batch that Spark finished; -1 if there is none."""
+    """Return the last batch that Spark finished, or -1."""
     return max(log_files(checkpoint / "commits"), default=-1)
 
 

@@ -43,7 +43,7 @@ SPARK_SPILL_BYTES = 128 << 20  # of input: above this, even rejected rows may no
 
 
 class StreamStopping(Exception):
-    """Raised for a batch that comes after the stream was asked to stop; nothing was done for it."""
+    """Raised for a batch that Spark starts while the stream is stopping; nothing was done for it."""
 
 
 @dataclass
@@ -108,7 +108,7 @@ class MicroBatchRunner:
         LOG.debug(Event("batch matched", batch=batch, index_version=index.version, seconds=round(seconds, 3)))
 
     def _pin_versions(self, batch: int, files: Sequence[Path]) -> tuple[BatchStart, Index | None]:
-        """Return the versions of the batch: those it began with, or the newest. The index is None if it is done."""
+        """Return the versions that a replayed batch began with, or the newest. No index: the batch is committed."""
         index, stream = self.index.refresh(batch), stream_id(self.checkpoint)
         start = _start_of(stream, batch, index, self.shedder.decide(batch, files))
         pin = self.commits.begin(start)
@@ -126,8 +126,9 @@ class MicroBatchRunner:
                 self.commits.store.batches.repin(stream, batch, newest.version, _plan_version(newest))
                 return newest
             raise InputError(
-                f"{error} Batch {batch} began with version {pin.index_version} of the index, whose files are "
-                "incomplete. Run with --repin-lost-versions to match it with the current subscriptions."
+                f"{error.path}: {error.reason.partition('. ')[0]}. Batch {batch} began with this version "
+                f"({pin.index_version}) of the index. Run with --repin-lost-versions to match it with the current "
+                "subscriptions."
             ) from error
 
     def _match(
@@ -139,7 +140,7 @@ class MicroBatchRunner:
         routing = RoutingOptions(decision, self._routing_metrics.report, self.index.refresher.sample_texts)
         self.matcher_metrics.begin()
         self._routing_metrics.begin()
-        with self._timer("matching"), _cached(posts, index):
+        with self._timer("matching"), _cached_posts(posts, index):
             rows = matched_posts(posts, index, shared_path_ref(index), self.matcher_metrics.report, routing, spill_dir)
             chunks = collect_matches(rows, spill_dir, spill_by_spark=input_bytes > SPARK_SPILL_BYTES)
         stats = self._routing_metrics.end()
@@ -176,7 +177,7 @@ def _plan_version(index: Index) -> int:
 
 
 @contextmanager
-def _cached(posts: DataFrame, index: Index) -> Iterator[None]:
+def _cached_posts(posts: DataFrame, index: Index) -> Iterator[None]:
     """Cache the posts in partitioned mode, which reads them three times."""
     if index.manifest.plan is None:
         yield

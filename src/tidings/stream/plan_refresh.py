@@ -56,7 +56,7 @@ class PlanRefresher:
         return _TEXTS_PER_ARROW_BATCH if self.history.is_learned else _FIRST_TEXTS_PER_ARROW_BATCH
 
     def learn_first_plan(self, sample: SampleSource, stop: threading.Event) -> None:
-        """Before the first batch: fit a plan if there is none but there are posts to learn from, and wait for it."""
+        """Fit a plan before the first batch, if none was learned and there are posts to learn from, and wait for it."""
         if self._spec is None or self.history.is_learned or not self._updater.index.manifest.subscriptions:
             return
         self.recent.add(sample())
@@ -99,7 +99,7 @@ class PlanRefresher:
     def after_batch(self, index: Index, stats: RoutingStats, loads: Sequence[int]) -> None:
         """Learn from a batch; `loads` are the posts per matcher, including shed posts.
 
-        A batch that was replayed with an older plan says nothing about the current one.
+        The loads of a batch that was replayed with an older plan are ignored.
         """
         self.recent.add((stats.sample_texts, stats.sample_positions))
         plan = index.manifest.plan

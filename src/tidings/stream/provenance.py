@@ -62,7 +62,7 @@ class StoreProvenance:
             return {}
 
     def _index_position(self) -> int:
-        """Return the position of the newest index version; 0 if there is none or it is damaged."""
+        """Return the position of the newest index version; 0 if it is missing or damaged."""
         with suppress(IndexDamaged):  # reported when the index is opened
             folder = self._folder / "index"
             if folder.is_dir() and (versions := list_versions(folder)):

@@ -112,7 +112,7 @@ class Rebalancer:
             LOG.info(Event("plan rebalanced", reason=step.reason, bytes=step.size_bytes, seconds=round(seconds, 1)))
 
     def after_batch(self, index: Index, stats: RoutingStats) -> None:
-        """Add the loads of a batch; one that was replayed with an older plan says nothing about the current one."""
+        """Add the loads of a batch, unless it was replayed with an older plan."""
         plan = index.manifest.plan
         if plan is not None and plan.version == self._plan_version:
             counted = [(self._cells, self._posts_by_cell), (stats.cells, stats.sent_by_cell)]

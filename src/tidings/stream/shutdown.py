@@ -23,7 +23,7 @@ _PROGRESS_TIMEOUT_S = 2.0  # Spark reports a batch shortly after its end
 
 
 def run_until_stopped(query: StreamingQuery, runner: MicroBatchRunner, stop: threading.Event) -> None:
-    """Wait until the stream is asked to stop or has ended; raise the error that ended it."""
+    """Wait until `stop` is set or the stream has ended; raise the error that ended it."""
     while query.isActive and not stop.is_set() and runner.commits.error is None:
         stop.wait(_POLL_S)
     if not query.isActive:

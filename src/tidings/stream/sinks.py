@@ -60,7 +60,7 @@ class ParquetSink:
         return map(_without_matches, chunks)
 
     def _write_file(self, path: Path, chunks: Iterable[BatchChunk], index_version: int) -> bool:
-        """Write all matches; return False, without a file, if there are none."""
+        """Write all matches; return False, without a file, for zero matches."""
         with ExitStack() as stack:
             writer: pq.ParquetWriter | None = None
             for rows in match_rows(chunks, index_version):

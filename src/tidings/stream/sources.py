@@ -53,7 +53,7 @@ class StreamSource:
 
 
 def open_source(options: StreamOptions, spark: SparkSession, stop: threading.Event) -> StreamSource | None:
-    """Open the source; wait for a first file unless `once`. Returns None if there is none, or when stopped."""
+    """Open the source; wait for a first file unless `once`. Returns None without a file, or when stopped."""
     if options.posts.startswith(KAFKA_SCHEME):
         return _open_topic(options, spark)
     directory = None

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tidings.atomic_io import write_atomically
+from tidings.atomic_io import write_durably
 from tidings.store.lease import acquire
 
 SPILL = "spill"
@@ -70,4 +70,5 @@ def _rename_keys(file: Path, keys: Mapping[str, str]) -> None:
     except ValueError:  # damaged: its reader reports that
         return
     if isinstance(content, dict):
-        write_atomically(file, json.dumps({key: rename(value) for key, value in content.items()}))
+        # Durably: Spark may have finished a batch whose results only the spill has.
+        write_durably(file, [json.dumps({key: rename(value) for key, value in content.items()})])
