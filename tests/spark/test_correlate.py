@@ -34,7 +34,7 @@ def test_partitioners_as_spark_tasks_make_the_same_plan(spark, algorithm, monkey
 def test_reported_coefficients_are_exact(spark):
     chosen = CorrelationSettings.parse("10 s", "5 s", partitions=6, min_sightings=1, check_every=100, threshold=0.05)
     found = spark_correlate.correlate(make_posts(spark), chosen)
-    assert found.dissemination.repartitions
+    assert found.pipeline.repartitions
     result = found.run_audit()
     assert (result.coverage, result.mean_error) == (1.0, 0.0)
     exact = compute_exact(found.tagged.posts, chosen, chosen.min_support)

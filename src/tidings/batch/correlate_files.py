@@ -48,7 +48,7 @@ class CorrelateResult:
 
     settings: CorrelationSettings
     tagged: TaggedInput
-    dissemination: TagRoutingPipeline
+    pipeline: TagRoutingPipeline
     coefficients: int
     seconds: float
     audit: Audit | None
@@ -82,7 +82,7 @@ def correlate_files(options: CorrelateOptions, progress: ProgressCallback) -> Co
     return CorrelateResult(
         options.settings,
         correlation.tagged,
-        correlation.dissemination,
+        correlation.pipeline,
         coefficients,
         seconds,
         audit,

@@ -97,7 +97,7 @@ def correlate_summary(outcome: CorrelateResult) -> dict[str, Any]:
     from tidings.correlate.partition.plan import compute_gini
     from tidings.ingest.validation import UNREADABLE_LINE, UNREADABLE_TIME
 
-    tagged, how = outcome.tagged, outcome.dissemination
+    tagged, how = outcome.tagged, outcome.pipeline
     router_stats = how.router
     sent = router_stats.sent[: outcome.settings.partitions]
     reasons = {UNREADABLE_TIME: tagged.untimed, UNREADABLE_LINE: tagged.unreadable}

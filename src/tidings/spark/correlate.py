@@ -62,7 +62,7 @@ class CorrelationRun:
 
     reports: Reports
     tagged: TaggedInput
-    dissemination: TagRoutingPipeline
+    pipeline: TagRoutingPipeline
     settings: CorrelationSettings
 
     def coefficients(self) -> Iterator[pa.RecordBatch]:
@@ -89,30 +89,28 @@ def correlate(
     report("reading tags")
     tagged = read_tagged_posts(posts, tracked_words, lateness_us)
     report("routing and calculating")
-    dissemination = TagRoutingPipeline(settings, spark_plan_maker(spark, settings))
-    slices = split_at_plans(dissemination.route(tagged.posts), settings.catch_up, _SLICE_NOTIFICATIONS)
+    pipeline = TagRoutingPipeline(settings, spark_plan_maker(spark, settings))
+    slices = split_at_plans(pipeline.route(tagged.posts), settings.catch_up, _SLICE_NOTIFICATIONS)
     executor = ThreadPoolExecutor(1)
     try:
-        futures = [executor.submit(_calculate_slice, spark.sparkContext, stretch, settings) for stretch in slices]
+        futures = [executor.submit(_calculate_slice, spark.sparkContext, time_slice, settings) for time_slice in slices]
         reports = Reports.concat([future.result() for future in futures])
     finally:
         executor.shutdown(cancel_futures=True)  # after an error, no job continues in the background
-    return CorrelationRun(reports, tagged, dissemination, settings)
+    return CorrelationRun(reports, tagged, pipeline, settings)
 
 
-def _calculate_slice(context: SparkContext, stretch: TimeSlice, settings: CorrelationSettings) -> Reports:
+def _calculate_slice(context: SparkContext, time_slice: TimeSlice, settings: CorrelationSettings) -> Reports:
     """Run the Calculators of a time slice as Spark tasks, and the Tracker here.
 
     Each element of the RDD has its own calculators, so the result does not depend on how Spark partitions it.
     """
     tasks = min(settings.partitions, max(1, context.defaultParallelism))
     shares: list[list[stages.PackedNotification]] = [[] for _ in range(tasks)]
-    for notification in sorted(
-        stretch.notifications, key=attrgetter("calculator")
-    ):  # stable: keeps the order per calculator
+    for notification in sorted(time_slice.notifications, key=attrgetter("calculator")):  # stable: keeps their order
         share = shares[notification.calculator * tasks // settings.partitions]
         share.append((notification.calculator, notification.plan, wire.pack_notifications(notification)))
-    reported = context.parallelize(shares, tasks).map(stages.calculate(settings, stretch.until)).collect()
+    reported = context.parallelize(shares, tasks).map(stages.calculate(settings, time_slice.until)).collect()
     return choose_reports(Reports.concat([wire.unpack_reports(pa.py_buffer(packed)) for packed in reported]))
 
 

@@ -48,10 +48,10 @@ def build_index_for_mode(
     if mode == "replicated":
         return BuiltIndex(index, mode, "requested", rejected)
     if size <= limit:
-        reason = f"the index takes {size / 1e6:,.1f} MB, within the limit per worker ( {limit / 1e6:,.0f} MB)"
+        reason = f"the index takes {size / 1e6:,.1f} MB, within the limit per worker ({limit / 1e6:,.0f} MB)"
         return BuiltIndex(index, "replicated", reason, rejected)
     shutil.rmtree(folder)
-    reason = f"the index takes {size / 1e6:,.1f} MB, above the limit per worker ( {limit / 1e6:,.0f} MB)"
+    reason = f"the index takes {size / 1e6:,.1f} MB, above the limit per worker ({limit / 1e6:,.0f} MB)"
     return _build_partitioned(folder, subscriptions, spec, sample, reason)
 
 

@@ -30,7 +30,7 @@ RowAssignment = Callable[[pa.Table, Sequence[str]], NDArray[np.intp]]
 
 
 def by_host_latency(host: str, latencies: Latencies | None) -> RowAssignment:
-    """Return an assignment of rows to near tasks by the column that has the name of their host."""
+    """Return an assignment of rows to near tasks; `host` is the column with the host name."""
 
     def assign(rows: pa.Table, sites: Sequence[str]) -> NDArray[np.intp]:
         return assign_feeds(rows.column(host).to_pylist(), sites, latencies)
