@@ -35,9 +35,7 @@ class Workload:
     positions: NDArray[np.float64]
     anchors: NDArray[np.uint32]
     boxes: NDArray[np.float64]
-    conjunction_terms: NDArray[
-        np.uint32
-    ]  # row i has those from conjunction_starts[i] to [i + 1]
+    conjunction_terms: NDArray[np.uint32]  # row i has those from conjunction_starts[i] to [i + 1]
     conjunction_starts: NDArray[np.uint64]
     scale: float = 1.0  # conjunctions per row, if the rows are a sample
 
