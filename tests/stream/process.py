@@ -197,20 +197,22 @@ def _read_lines(pipe: Iterable[str], lines: list[str]) -> None:
         lines.append(line)  # noqa: PERF402 - each when it comes
 
 
-def run_once(posts: Path, state: Path | str, *options: str, **settings) -> StreamProcess:
+def run_once(posts: Path | str, state: Path | str, *options: str, **settings) -> StreamProcess:
     """Match the input that exists; return the ended process."""
     with StreamProcess(posts, state, "--once", *options, **settings) as process:
         process.wait()
     return process
 
 
-def run_to_end(posts: Path, state: Path, *options: str) -> None:
+def run_to_end(posts: Path | str, state: Path, *options: str) -> None:
     """Match the input that exists, with exit code 0."""
     process = run_once(posts, state, *options)
     assert process.process.returncode == 0, process.err
 
 
-def run_to_kill(posts: Path, state: Path, failpoint: str, *options: str, command: Sequence[str] = TIDINGS) -> None:
+def run_to_kill(
+    posts: Path | str, state: Path, failpoint: str, *options: str, command: Sequence[str] = TIDINGS
+) -> None:
     """Run until a failpoint kills the process."""
     process = run_once(posts, state, *options, failpoint=failpoint, command=command)
     assert process.process.returncode == -signal.SIGKILL, f"{failpoint} was not reached\n{process.err}"

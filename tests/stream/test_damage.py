@@ -102,14 +102,15 @@ def test_a_batch_whose_index_version_is_lost_needs_permission_to_use_another(spa
     assert stored_matches(copy) == expected_matches(feed.rows, QUERIES) | later_matches
 
 
-def test_a_missing_post_file_of_a_replayed_batch_is_reported(spark, crashed_stream, tmp_path):
+def test_a_missing_post_file_of_a_replayed_batch_is_reported(crashed_stream, tmp_path):
     feed, state = crashed_stream
     file = feed.folder / "00002.jsonl"
     moved = file.rename(tmp_path / file.name)
     try:
-        with pytest.raises(InputError) as raised:
-            StreamHarness(spark, feed.folder, state).run()
+        command = ["run", "--posts", feed.folder, "--state", state, "--once"]  # ends before Spark starts
+        (result,) = run_here([command], tmp_path)
     finally:
         moved.rename(file)
-    assert f"{file}: this file of batch 2 is missing and was not matched yet. Put it back" in str(raised.value)
-    assert f"remove {state / 'checkpoint'}" in str(raised.value)
+    assert (result.code, result.err.count("\n")) == (2, 1), result.err
+    assert f"{file}: this file of batch 2 is missing and was not matched yet. Put it back" in result.err
+    assert f"remove {state / 'checkpoint'}" in result.err

@@ -42,19 +42,6 @@ class SimulatedStream:
         return index.manifest.plan.version
 
 
-@pytest.fixture
-def start_stream(tmp_path):
-    streams = []
-
-    def start(*arguments) -> SimulatedStream:
-        streams.append(SimulatedStream(tmp_path, *arguments))
-        return streams[-1]
-
-    yield start
-    for stream in streams:
-        stream.store.close()
-
-
 def test_the_first_posts_give_a_first_plan(start_stream, events):
     stream = start_stream(RefreshPolicy())
     assert [stream.run_batch() for _ in range(3)] == [1, 2, 2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from tests.balance.test_migration import to_sample
 
 from tidings.balance.rebalance.global_policy import GlobalSettings
@@ -63,19 +62,6 @@ class SimulatedStream:
         numbers = list(self.live)
         expected = match_all(self.posts, [parse(query) for query in self.live.values()])
         return matches == sorted((numbers[query], post) for query, post in expected)
-
-
-@pytest.fixture
-def start_stream(tmp_path):
-    streams = []
-
-    def start(*arguments) -> SimulatedStream:
-        streams.append(SimulatedStream(tmp_path, *arguments))
-        return streams[-1]
-
-    yield start
-    for stream in streams:
-        stream.store.close()
 
 
 def posts_of_one_town(stream: SimulatedStream) -> list:
