@@ -11,7 +11,7 @@ import pytest
 from py4j.java_gateway import JavaMember
 from py4j.protocol import STATIC_PREFIX
 from pyspark.sql import DataFrame
-from tests.stream.process import StreamProcess, subscribe
+from tests.stream.process import StreamProcess, run_to_end, run_to_kill, subscribe
 
 from tidings.cli.main import run
 from tidings.schemas import CORRUPT_RECORD
@@ -42,6 +42,22 @@ def run_scenarios(servers: str, work: str) -> None:
     results = {scenario.__name__: scenario(broker) for scenario in scenarios}
     results["run_stream"] = run_stream(broker)
     (broker.work / "results.json").write_text(json.dumps(results), "utf-8")
+
+
+def kill_stream(servers: str, work: str) -> None:
+    """Kill `tidings run` (SIGKILL) when batch 1 is sent and not committed; run it again; write the keys of all matches.
+
+    Every batch has one post.
+    """
+    broker = KafkaSession(servers, Path(work))
+    broker.produce("kill_posts", *((0, json.dumps({"id": number, "text": "a storm"})) for number in range(4)))
+    state = broker.work / "state"
+    subscribe(state, "storm")
+    posts, options = f"kafka://{servers}/kill_posts", ("--sink", f"kafka://{servers}/kill_matches")
+    run_to_kill(posts, state, "before-commit@1", *options)
+    run_to_end(posts, state, *options)
+    keys = [key for key, _ in broker.messages("kill_matches")]
+    (broker.work / "results.json").write_text(json.dumps(keys), "utf-8")
 
 
 class KafkaSession:
@@ -155,9 +171,8 @@ def lose_messages(broker: KafkaSession) -> str:
     broker.produce("lose_messages", (0, '{"text":"not read"}'), (0, '{"text":"not read"}'), (1, '{"text":"not read"}'))
     jvm = broker.spark._jvm
     name = STATIC_PREFIX + "org.apache.kafka.clients.admin.RecordsToDelete"
-    records = JavaMember("beforeOffset", None, name, jvm._gateway_client)(
-        3
-    )  # it has a static and a non-static method of this name
+    # The class has a static and a non-static method of this name.
+    records = JavaMember("beforeOffset", None, name, jvm._gateway_client)(3)
     partition = jvm.org.apache.kafka.common.TopicPartition("lose_messages", 0)
     admin = jvm.org.apache.kafka.clients.admin.Admin.create(broker.properties())
     admin.deleteRecords(jvm.java.util.Collections.singletonMap(partition, records)).all().get()

@@ -1,6 +1,6 @@
 """Kafka with a real broker: messages become posts, invalid ones are rejected, nothing is lost.
 
-Tests with the broker use one other process, because Spark takes the connector only when its JVM starts.
+Tests with the broker run in another process, because Spark takes the connector only when its JVM starts.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
@@ -187,8 +189,12 @@ def servers(jars):
 @pytest.fixture(scope="module")
 def results(jars, servers, tmp_path_factory):
     """The results of all scenarios, by name."""
-    work = tmp_path_factory.mktemp("kafka")
-    code = f"from tests.spark import kafka_scenarios; kafka_scenarios.run_scenarios({servers!r}, {str(work)!r})"
+    return run_in_process("run_scenarios", jars, servers, tmp_path_factory.mktemp("kafka"))
+
+
+def run_in_process(function: str, jars: str, servers: str, work: Path) -> Any:
+    """Run a function of `kafka_scenarios` in a process whose Spark has the connector; return its results."""
+    code = f"from tests.spark import kafka_scenarios; kafka_scenarios.{function}({servers!r}, {str(work)!r})"
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "lab" / "src"), str(ROOT)])
     environment = {**os.environ, "PYTHONPATH": path, kafka.JARS_VARIABLE: jars}
     command = [sys.executable, "-c", code]
@@ -257,6 +263,12 @@ def test_failed_batch_is_sent_again_with_the_same_keys(results):
     keys = results["repeat_failed_batch"]
     assert sorted(set(keys)) == sorted(f"1:{number}" for number in range(20))
     assert len(keys) == 24, "the batch that was sent but not committed is sent again, and no other"
+
+
+@pytest.mark.long
+def test_killed_process_sends_its_last_batch_again_with_the_same_keys(jars, servers, tmp_path):
+    keys = run_in_process("kill_stream", jars, servers, tmp_path)
+    assert sorted(keys) == ["1:0", "1:1", "1:1", "1:2", "1:3"], "batch 1 was sent and not committed"
 
 
 def test_stopped_run_continues_where_it_stopped(results):
