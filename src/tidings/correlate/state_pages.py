@@ -65,7 +65,7 @@ class StateStore:
 
     def compact(self, group: int, page: StatePage) -> None:
         """Replace all pages of a group by one."""
-        self.delete_groups(group.__eq__)
+        self.delete_groups(lambda page_group: page_group == group)
         self._put(PageKey(group, 0), page)
 
     def _put(self, key: PageKey, page: StatePage) -> None:
