@@ -34,6 +34,14 @@ from tidings.text.sanitize import clean_text
 _GONE, _BUSY = 410, {429, 503}
 _MAX_VALIDATOR_CHARACTERS = 1_000  # longer validators are not sent back
 _MAX_REASON_CHARACTERS = 300
+_STATUS_REASONS = {
+    304: "status 304 without a previous visit",
+    401: "a password is required",
+    403: "access denied",
+    404: "not found",
+    410: "gone",
+    429: "too many requests",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,7 @@ class VisitMemory:
     read_at: float | None = None  # when a document was last read or unchanged
     etag: str = ""
     last_modified: str = ""
-    told_by: str = ""  # the URL that sent the two
+    told_by: str = ""  # the URL that sent etag and last_modified
     document: str = ""  # a hash
     ttl_s: float = 0.0  # interval that the document requested
     rhythm: UpdateHistory = field(default_factory=UpdateHistory)
@@ -149,11 +157,8 @@ def decide_failed(
 
 
 def explain_status(status: int) -> str:
-    """Explain a status without a document."""
-    known = {304: "status 304 without a previous visit", 404: "not found"}
-    known |= {401: "a password is required", 403: "access denied", 429: "too many requests"}
-    known |= {410: "gone"}
-    return known.get(status, f"unexpected status {status}")
+    """Return why a response with this status has no document."""
+    return _STATUS_REASONS.get(status, f"unexpected status {status}")
 
 
 def _after_visit(

@@ -93,6 +93,11 @@ def parse_date(text: str) -> float | None:
     return parse_any_date(text)
 
 
+def parse_ttl(minutes: str) -> float:
+    """Return the `ttl` of RSS in seconds, 0 if it is not a plausible number of minutes."""
+    return float(minutes) * 60 if minutes.isascii() and minutes.isdigit() and len(minutes) < 9 else 0.0
+
+
 def _to_timestamp(offset_s: int, *parts: int) -> float | None:
     try:
         return _plausible(datetime(*parts, tzinfo=UTC).timestamp() - offset_s)  # type: ignore[misc,arg-type]

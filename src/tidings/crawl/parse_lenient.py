@@ -9,7 +9,7 @@ from typing import Any
 import feedparser
 
 from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, NotAFeed, ParsedFeed
-from tidings.crawl.normalize import RawArticle, clean_article, to_single_line, web_link
+from tidings.crawl.normalize import RawArticle, clean_article, parse_ttl, to_single_line, web_link
 
 _PLAIN = "text/plain"
 
@@ -30,7 +30,7 @@ def parse_any_feed(document: bytes, content_type: str, url: str) -> ParsedFeed:
         title=to_single_line(_text(parsed.feed, "title"), MAX_TITLE, _is_html(parsed.feed.get("title_detail"))),
         site=site,
         articles=tuple(clean_article(_raw(entry), site or url) for entry in parsed.entries[:MAX_ARTICLES]),
-        ttl_s=_ttl(_text(parsed.feed, "ttl")),
+        ttl_s=parse_ttl(_text(parsed.feed, "ttl")),
         lang=to_single_line(_text(parsed.feed, "language"), MAX_LANG, False),
     )
 
@@ -67,7 +67,3 @@ def _seconds(date: Any) -> float | None:
         return None if date is None else float(timegm(date))
     except (ValueError, OverflowError):
         return None
-
-
-def _ttl(minutes: str) -> float:
-    return float(minutes) * 60 if minutes.isascii() and minutes.isdigit() and len(minutes) < 9 else 0.0

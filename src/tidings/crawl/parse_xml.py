@@ -14,7 +14,7 @@ from xml.parsers.expat import errors
 
 from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, ParsedFeed
 from tidings.crawl.decode import decode_document, repair_ampersands
-from tidings.crawl.normalize import RawArticle, clean_article, to_single_line, web_link
+from tidings.crawl.normalize import RawArticle, clean_article, parse_ttl, to_single_line, web_link
 
 _ATOM, _RDF = "{http://www.w3.org/2005/Atom}", "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
 _RSS = ("", "{http://backend.userland.com/rss2}", "{http://backend.userland.com/RSS2}")
@@ -86,7 +86,7 @@ def _rss(channel: Element, items: list[Element], ns: str, url: str) -> ParsedFee
         title=to_single_line(_first(channel, f"{ns}title"), MAX_TITLE, True),
         site=site,
         articles=tuple(clean_article(_item(item, ns), site or url) for item in items[:MAX_ARTICLES]),
-        ttl_s=max(_ttl(_first(channel, f"{ns}ttl")), _period(channel)),
+        ttl_s=max(parse_ttl(_first(channel, f"{ns}ttl")), _period(channel)),
         lang=to_single_line(_first(channel, f"{ns}language", f"{_DC}language"), MAX_LANG, False),
     )
 
@@ -151,10 +151,6 @@ def _first_of(texts: Mapping[str, str], names: Iterable[str]) -> str:
 def _is_link(item: Element, names: _Names) -> bool:
     guid = item.find(names.guid)
     return guid is not None and guid.get("isPermaLink", "true").lower() == "true"
-
-
-def _ttl(minutes: str) -> float:
-    return float(minutes) * 60 if minutes.isascii() and minutes.isdigit() and len(minutes) < 9 else 0.0
 
 
 def _period(channel: Element) -> float:
@@ -222,8 +218,5 @@ def _construct(element: Element | None) -> tuple[str, bool]:
 
 
 def _atom_link(element: Element) -> str:
-    links = {
-        element.get("rel", "alternate"): element.get("href", "")
-        for element in reversed(element.findall(f"{_ATOM}link"))
-    }
+    links = {link.get("rel", "alternate"): link.get("href", "") for link in reversed(element.findall(f"{_ATOM}link"))}
     return links.get("alternate", "")

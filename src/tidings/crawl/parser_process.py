@@ -78,7 +78,7 @@ class ParserProcess:
         _wait_until_loaded(_handle(child.stdout))
         for pipe in (child.stdin, child.stdout):
             os.set_blocking(_handle(pipe), False)
-            with contextlib.suppress(OSError):  # room for a whole document, if the system allows
+            with contextlib.suppress(OSError):  # space for a whole document, if the system allows
                 fcntl.fcntl(_handle(pipe), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         return child
 
@@ -182,7 +182,7 @@ def _answers(requests: IO[bytes]) -> Iterator[dict[str, Any]]:
             yield {"document": _to_list(parse(document, content_type, url))}
         except NotAFeed as error:
             yield {"reason": error.reason, "feeds": error.feeds}
-        except (Exception, RecursionError) as error:  # a hostile document can raise anything
+        except Exception as error:  # a hostile document can raise anything
             yield {"reason": f"cannot be parsed ({type(error).__name__}: {str(error)[:80]})", "feeds": ()}
 
 

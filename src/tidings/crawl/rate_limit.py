@@ -62,9 +62,9 @@ class HostRateLimits:
 class HostGate:
     """Applies the limits within a round, where requests run concurrently."""
 
-    def __init__(self, politeness: HostRateLimit) -> None:
-        self._politeness = politeness
-        self._slots = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(politeness.max_concurrent))
+    def __init__(self, rate_limit: HostRateLimit) -> None:
+        self._rate_limit = rate_limit
+        self._slots = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(rate_limit.max_concurrent))
         self._next_at = defaultdict[str, float](float)
 
     @asynccontextmanager
@@ -73,7 +73,7 @@ class HostGate:
         host, loop = host_of(url), asyncio.get_running_loop()
         async with self._slots[host]:
             start = max(loop.time(), self._next_at[host])
-            self._next_at[host] = start + self._politeness.min_interval_s
+            self._next_at[host] = start + self._rate_limit.min_interval_s
             if (wait_s := start - loop.time()) > 0:
                 await asyncio.sleep(wait_s)
             yield
