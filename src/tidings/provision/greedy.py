@@ -69,8 +69,8 @@ class CannotProvision(InputError):
     def __init__(self, violation: Violation, plan: FilterMode) -> None:
         used, limit = (_format_quantity(violation.constraint, value) for value in (violation.used, violation.limit))
         super().__init__(
-            f"A {violation.service} needs {used} of {violation.constraint.split('_')[0]} for any number of replicas, "
-            f"but a node has {limit} ({plan}). Use larger nodes, or reduce the demand."
+            f"A {violation.service} needs {used} for any number of replicas, but a node has {limit} ({plan}). "
+            "Use larger nodes, or reduce the demand."
         )
         self.violation, self.plan = violation, plan
 
@@ -78,7 +78,7 @@ class CannotProvision(InputError):
 def provision(
     demand: Demand, node: NodeSize, costs: ServiceCosts, plan: FilterMode | None = None
 ) -> ProvisioningResult:
-    """Return the smallest topology; without a plan, over all plans (the first of `FILTER_MODES` if equal)."""
+    """Return the smallest topology; without a plan, over all `FILTER_MODES` (the first one if equal)."""
     results: list[ProvisioningResult] = []
     errors: list[CannotProvision] = []
     for mode in FILTER_MODES if plan is None else (plan,):
@@ -131,4 +131,5 @@ def _is_same_limit(first: Violation, second: Violation) -> bool:
 def _format_quantity(constraint: str, value: float) -> str:
     if constraint == "cores":
         return f"{value:,.2g} cores"
-    return f"{value / 1e6:,.0f} {'MB' if constraint == 'memory_bytes' else 'Mbps'}"
+    unit = {"memory_bytes": "MB of memory", "in_bps": "Mbps of bandwidth in", "out_bps": "Mbps of bandwidth out"}
+    return f"{value / 1e6:,.0f} {unit[constraint]}"
