@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 from tidings.errors import MissingExtraError
 
 # top-level module: (what it provides, the extra that installs it); see pyproject.toml
@@ -38,3 +41,11 @@ def explain_missing(error: ModuleNotFoundError) -> MissingExtraError | None:
         return None
     feature, extra = known
     return MissingExtraError(f"{feature[0].upper()}{feature[1:]}", f"tidings[{extra}]")
+
+
+def import_extra(module: str) -> Any:
+    """Import an optional module. Raises MissingExtraError, which names the extra to install, if it is missing."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise explain_missing(error) or error from error

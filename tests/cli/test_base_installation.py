@@ -49,8 +49,10 @@ def test_missing_package_is_reported_with_its_extra(tmp_path):
         ["subscribe", "storm", "--state", str(tmp_path / "state")],
         ["feeds", "import", "feeds.opml"],
         ["serve", "--state", str(tmp_path / "state")],
+        ["plan", "learn", ".", "--algorithm", "rtree", "--out", str(tmp_path / "plan")],
+        ["match", ".", "-s", ".", "-o", str(tmp_path / "out"), "--partitioner", "gfc"],
     )
-    assert [code for code, _, _ in results] == [2, 2, 2]
+    assert [code for code, _, _ in results] == [2] * 5
     assert all(err.count("\n") == 1 and "pip install 'tidings[" in err for _, _, err in results), results
 
 

@@ -17,7 +17,7 @@ from numba import types, uint32, uint64
 from numpy.typing import NDArray
 
 from tidings.balance.corpus import Corpus
-from tidings.extras import explain_missing
+from tidings.extras import import_extra
 from tidings.jit import kernel, read, write
 
 _ONE = np.uint64(1)
@@ -86,12 +86,7 @@ def _cut(
     count = len(graph.starts) - 1
     if matchers == 1 or count <= matchers:
         return np.arange(count, dtype=np.uint16) % np.uint16(matchers)
-    # an extra
-
-    try:
-        import pymetis
-    except ModuleNotFoundError as error:
-        raise explain_missing(error) or error from error
+    pymetis = import_extra("pymetis")
     with _stdout_to_devnull():
         _, parts = pymetis.part_graph(
             matchers,

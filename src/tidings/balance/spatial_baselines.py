@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from tidings.balance.kdt_tree import GridWorkload, KdtNode
 from tidings.balance.leaf_assignment import merge_nodes
+from tidings.extras import import_extra
 
 GRID_CELLS = 64  # along each side of the extent, as in the paper
 LEAVES_PER_MATCHER = 16  # of the R-tree
@@ -49,12 +50,11 @@ def assign_rtree(grid: GridWorkload, matchers: int) -> CellOwners:
 
 def _pack_rtree(points: NDArray[np.float64], capacity: int) -> NDArray[np.int64]:
     """Return the leaf of each point in an R-tree that the rtree library packs (sort-tile-recursive)."""
-    from rtree import index
-
+    index = import_extra("rtree.index")
     stream = ((number, (lon, lat, lon, lat), None) for number, (lon, lat) in enumerate(points.tolist()))
     tree = index.Index(stream, properties=index.Property(leaf_capacity=capacity))
     leaf_of = np.zeros(len(points), np.int64)
-    for leaf, (_, rows, _) in enumerate(tree.leaves()):  # type: ignore[no-untyped-call]
+    for leaf, (_, rows, _) in enumerate(tree.leaves()):
         leaf_of[rows] = leaf
     return leaf_of
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidings.balance.requirements import check_installed
 from tidings.balance.salb_work_aware import fit_texts
 from tidings.balance.spatial_fit import PostSample, spatial_fitter
 from tidings.balance.spatial_registry import SPATIAL_PARTITIONERS
@@ -37,11 +38,12 @@ class PlanSpec:
     def parse(cls, partitioner: str, matchers: int | None, placement: str, cores: int = 1) -> PlanSpec:
         """Check the options. `matchers` defaults to that of the plan file, or to one matcher per core.
 
-        Raises InputError for an unknown partitioner or placement, or a wrong number of matchers.
+        Raises InputError for an unknown partitioner or placement, a wrong number of matchers or a missing package.
         """
         placement = check_placement(placement)
         names = (*WORD_PARTITIONERS, *SPATIAL_PARTITIONERS)
         if partitioner in names:
+            check_installed(partitioner)
             return cls(partitioner, check_matcher_count(matchers if matchers is not None else cores), placement)
         path = Path(partitioner)
         if not path.exists():

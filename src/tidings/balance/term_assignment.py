@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tidings.balance.corpus import Corpus, build_unnamed_corpus
 from tidings.balance.salb import salb_plus
 from tidings.balance.workload import Workload
-from tidings.extras import explain_missing
+from tidings.extras import import_extra
 from tidings.ragged import take_rows
 
 # (workload, rows of the posts that count, terms to divide, number of parts) → the part of each term
@@ -63,10 +63,7 @@ def split_by_hypergraph(
 def _partition_hypergraph(
     terms: int, edge_weights: Mapping[tuple[int, ...], int], term_weights: NDArray[np.int64], parts: int
 ) -> NDArray[np.int64]:
-    try:
-        import mtkahypar
-    except ModuleNotFoundError as error:
-        raise explain_missing(error) or error from error
+    mtkahypar = import_extra("mtkahypar")
     partitioner = mtkahypar.initialize(1)
     context = partitioner.context_from_preset(mtkahypar.PresetType.DETERMINISTIC)
     context.set_partitioning_parameters(parts, _IMBALANCE, mtkahypar.Objective.KM1)

@@ -16,6 +16,7 @@ from tidings.cli.options.plan import PARTITIONERS
 from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption, locate_state
 from tidings.cli.plan_space import SampleSpec, describe_spatial_plan, draw_map, learn_spatial_plan, measure_spatial_plan
 from tidings.cli.progress import Progress
+from tidings.cli.values import require_file
 from tidings.errors import InputError, OutputError
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def learn(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace PLAN if it exists.")] = False,
     json_summary: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
 ) -> None:
+    from tidings.balance.requirements import check_installed
     from tidings.balance.spatial_registry import SPATIAL_PARTITIONERS
     from tidings.balance.word_registry import WORD_ALGORITHMS, fit_word_plan
     from tidings.plan.words import LearnedPlan, check_matcher_count
@@ -94,6 +96,7 @@ def learn(
     learners = (*WORD_ALGORITHMS, *SPATIAL_PARTITIONERS)
     if algorithm not in learners:
         raise InputError(f"--algorithm {algorithm}: not a partitioner that learns. Use {', '.join(learners)}.")
+    check_installed(algorithm)
     check_matcher_count(matchers)
     _check_out(out, overwrite)
     with Progress(quiet=json_summary) as progress:
@@ -233,8 +236,7 @@ def _subscription_terms(path: Path) -> Vocabulary:
     from tidings.ingest.subscription_files import read_subscriptions
     from tidings.text.vocabulary import Vocabulary
 
-    if not path.exists():
-        raise InputError(f"{path}: no such file.")
+    require_file(path, "--subscriptions")
     vocabulary = GrowingVocabulary()
     compile_subscriptions(read_subscriptions(path).table, vocabulary)
     return Vocabulary.build(vocabulary.added.terms())

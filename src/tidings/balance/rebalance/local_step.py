@@ -46,8 +46,9 @@ class LocalRebalancing:
     def __str__(self) -> str:
         counts = [(self.moved, "moved"), (self.split, "split by term"), (self.joined, "joined")]
         changes = ", ".join(f"{count} {change}" for count, change in counts if count)
-        load = "all the load" if np.isinf(self.ratio) else f"{self.ratio:.1f} times the load"
-        return f"matcher {self.source} had {load} of matcher {self.target}; cells: {changes}"
+        other = f"matcher {self.target}"
+        ratio = f"load, {other} none" if np.isinf(self.ratio) else f"{self.ratio:.1f} times the load of {other}"
+        return f"matcher {self.source} had {ratio}; cells: {changes}"
 
 
 def prepare_rebalancing(
