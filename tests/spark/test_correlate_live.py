@@ -13,7 +13,7 @@ from tidings.spark.correlate_live import state_session, stream_reports
 from tidings.stream.correlation_query import CorrelationSink
 
 SECOND = 1_000_000
-CHOSEN = CorrelationSettings(
+SETTINGS = CorrelationSettings(
     SLIDE * PANES * SECOND,
     SLIDE * SECOND,
     4,
@@ -23,7 +23,7 @@ CHOSEN = CorrelationSettings(
     threshold=0.05,
     posts_per_partition=60,
 )
-ASKED = StreamCorrelationSettings(CHOSEN, LATENESS * SECOND)
+STREAM_SETTINGS = StreamCorrelationSettings(SETTINGS, LATENESS * SECOND)
 
 
 class FailingSink(CorrelationSink):
@@ -38,12 +38,12 @@ class FailingSink(CorrelationSink):
 
 
 def run_stream(spark, feed: TaggedFeed, folder: Path, fail_at: int):
-    session = state_session(spark, CHOSEN)
+    session = state_session(spark, SETTINGS)
     schema = "id bigint, time string, text string"
     posts = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(feed.folder))
-    sink: Any = FailingSink.open(folder, ASKED)
+    sink: Any = FailingSink.open(folder, STREAM_SETTINGS)
     sink.fails_at = fail_at
-    writer = stream_reports(posts, ASKED).writeStream.foreachBatch(sink).outputMode("append")
+    writer = stream_reports(posts, STREAM_SETTINGS).writeStream.foreachBatch(sink).outputMode("append")
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
     if fail_at < 0:
         assert query.awaitTermination(240)

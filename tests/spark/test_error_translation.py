@@ -13,8 +13,8 @@ from tidings.spark.error_translation import translate
 
 IN_WORKER = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
   File "/opt/tidings/stages.py", line 9, in stage
-    raise IndexDamaged(path, "this file of the index is missing; build the index again")
-tidings.errors.IndexDamaged: /shared/index/keys.npy: this file of the index is missing; build the index again
+    raise IndexDamaged(path, "this file of the index is missing. Build the index again.")
+tidings.errors.IndexDamaged: /shared/index/keys.npy: this file of the index is missing. Build the index again.
  SQLSTATE: 38000"""
 NO_PYTHON = (
     'Lost task 0.0: java.io.IOException: Cannot run program "/nowhere/python": error=2, No such file or directory'
@@ -32,7 +32,7 @@ in driver: 3.11, PySpark cannot run with different minor versions."""
 @pytest.mark.parametrize(
     ("message", "sentence"),
     [
-        (IN_WORKER, "/shared/index/keys.npy: this file of the index is missing; build the index again"),
+        (IN_WORKER, "/shared/index/keys.npy: this file of the index is missing. Build the index again."),
         (NO_PYTHON, "Workers cannot run /nowhere/python. Install Tidings there"),
         (NO_MODULE, "The Python of the workers lacks tidings. Install Tidings there"),
         (OTHER_PYTHON, "Workers have Python 3.12, the driver 3.11. Install 3.11 there"),

@@ -67,8 +67,8 @@ import tests.spark.test_locality
 from pyspark import cloudpickle as pickled
 pickled.register_pickle_by_value(tests.spark.test_locality)
 spark = tidings.session({url!r})
-share = by_host_latency("host", Latencies(NEAR))
-found = map_rows_near(spark, pa.table({{"host": HOSTS}}), 2, share, report_site, "host string, at string")
+assign = by_host_latency("host", Latencies(NEAR))
+found = map_rows_near(spark, pa.table({{"host": HOSTS}}), 2, assign, report_site, "host string, at string")
 print(json.dumps(found.to_pylist()))
 spark.stop()
 """

@@ -12,23 +12,25 @@ from tidings.spark.pipeline import matched_posts
 from tidings.spark.post_columns import select_all_fields
 from tidings.stream.commit_queue import split_chunk
 
-QUERIES = ["storm", "sunny", "storm sunny"]
+QUERIES = ["storm", "sunny", "storm sunny", "storm OR sunny OR night"]
 POSTS = [("x", "a storm"), ("x", "a sunny day"), ("y", "sunny storms"), ("x", None), ("z", "nothing")]
 
 
-@pytest.fixture(params=[None, PlanRecord("hash", 3, 2013)], ids=["replicated", "partitioned"])
+@pytest.fixture(params=[None, PlanRecord("hash", 5, 2013)], ids=["replicated", "partitioned"])
 def index(request, tmp_path):
-    table = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "query": QUERIES})
-    return create_index(tmp_path / "index", table, request.param)[0]
+    table = pa.table({"id": pa.array([1, 2, 3, 4], pa.int64()), "query": QUERIES})
+    index = create_index(tmp_path / "index", table, request.param)[0]
+    assert index.manifest.plan is None or index.manifest.shared, "two matchers have the last query"
+    return index
 
 
 def test_posts_that_share_an_id_keep_their_own_subscriptions(spark, index):
     posts = spark.createDataFrame(POSTS, "id string, text string").repartition(3)
     found = matched_posts(select_all_fields(posts), index, shared_path_ref(index)).toArrow().to_pylist()
     assert sorted((row["id"], row["text"], sorted(row["subscriptions"])) for row in found if not row["reason"]) == [
-        ("x", "a storm", [1]),
-        ("x", "a sunny day", [2]),
-        ("y", "sunny storms", [1, 2, 3]),
+        ("x", "a storm", [1, 4]),
+        ("x", "a sunny day", [2, 4]),
+        ("y", "sunny storms", [1, 2, 3, 4]),
     ]
     assert [(row["id"], row["reason"]) for row in found if row["reason"]] == [("x", "the text is missing")]
     assert list(found[0]) == ["id", "text", "reason", "subscriptions"]
@@ -39,6 +41,6 @@ def test_invalid_utf8_text_is_rejected_and_the_batch_continues(spark, index):
     posts = spark.createDataFrame(rows, "id string, text binary")
     found = split_chunk(matched_posts(select_all_fields(posts), index, shared_path_ref(index)).toArrow())
     assert found.posts["text"].to_pylist() == ["a storm"]
-    assert found.matches["subscription"].to_pylist() == [1]
+    assert sorted(found.matches["subscription"].to_pylist()) == [1, 4]
     assert found.rejected["reason"].to_pylist() == ["the text is not valid UTF-8"] * 2
     assert sorted(found.rejected["excerpt"].to_pylist()) == ["storm \ufffd\ufffd", "\ufffd"]
