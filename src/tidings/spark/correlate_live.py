@@ -3,6 +3,8 @@
 There is one tag router, and one calculator per partition, as stateful operators. The state of each is a few blobs per
 slide, so that few values cross the socket to the state store. Spark restores the state of the last finished batch, so
 a repeated batch starts from the same state.
+
+The names of states and of their columns, and the column `one`, are in the checkpoints of users: do not rename them.
 """
 
 from __future__ import annotations
@@ -78,13 +80,13 @@ class SparkStatePages:
         self._state = state
 
     def read(self) -> Iterable[tuple[PageKey, StatePage]]:
-        return [(PageKey(*place), _decompress(*page)) for place, page in self._state.iterator()]
+        return [(PageKey(*key), _decompress(*page)) for key, page in self._state.iterator()]
 
-    def put(self, place: PageKey, page: StatePage) -> None:
-        self._state.updateValue(place, _compress(page))
+    def put(self, key: PageKey, page: StatePage) -> None:
+        self._state.updateValue(key, _compress(page))
 
-    def remove(self, place: PageKey) -> None:
-        self._state.removeKey(place)
+    def remove(self, key: PageKey) -> None:
+        self._state.removeKey(key)
 
 
 def _compress(page: StatePage) -> tuple[int, bytes, int, bytes]:

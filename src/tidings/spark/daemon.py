@@ -2,7 +2,7 @@
 
 Spark starts it by ``spark.python.daemon.module``. Without it, every new worker spends seconds on imports. Workers
 collect garbage after every task; objects that exist before the fork are frozen, which saves 70 ms per task. On the
-machine of the driver, workers run at a lower priority, because the driver must store their results as fast.
+machine of the driver, workers run at a lower priority, because the driver must store results as fast as they come.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -77,8 +77,10 @@ def _read_json(spark: SparkSession, posts: PostFiles) -> DataFrame:
 
 
 def parse_json_tags(posts: DataFrame) -> DataFrame:
-    """Convert `tags` from a JSON string to a list of strings."""
-    return posts.withColumn("tags", _tags())
+    """Convert `tags` from a JSON list, or from one text with spaces, commas or semicolons, to a list of strings."""
+    tags = F.trim("tags")
+    listed = F.from_json(tags, T.ArrayType(T.StringType()))
+    return posts.withColumn("tags", F.when(tags.startswith("["), listed).otherwise(F.split(tags, r"[\s,;]+")))
 
 
 def _json_types(spark: SparkSession, posts: PostFiles) -> dict[str, T.DataType]:
@@ -131,13 +133,6 @@ def _fields(file: Path) -> set[str]:
             except (ValueError, TypeError, RecursionError):
                 continue
     return names
-
-
-def _tags() -> Column:
-    """Return a list of tags from a JSON list or from one text separated by spaces or commas."""
-    tags = F.trim("tags")
-    listed = F.from_json(tags, T.ArrayType(T.StringType()))
-    return F.when(tags.startswith("["), listed).otherwise(F.split(tags, r"[\s,;]+"))
 
 
 def _check_types(posts: DataFrame) -> None:
