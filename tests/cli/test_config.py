@@ -63,6 +63,7 @@ def test_names_may_have_dashes_or_underscores_and_lists_are_lists(write, show):
 def test_text_output_has_value_and_origin(write, capsys):
     assert run(["config", "show", "--config", write("[serve]\ncrawl = false\n"), "serve"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == ["[serve]", "value", "origin"]
     assert ["crawl", "False", "file"] in lines
     assert ["bind", "127.0.0.1:8080", "default"] in lines
 
@@ -77,7 +78,7 @@ def test_text_output_has_value_and_origin(write, capsys):
         ("[run]\nmax_latncy = '5 s'\n", "[run] has no option 'max_latncy'. Did you mean 'max-latency'?"),
         ("[run]\nconfig = 'x'\n", "[run] has no option 'config'"),
         ("[run]\nmatchers = 5000\n", "less than or equal to 1024"),
-        ("[run]\nmatchers = 'many'\n", "[run] matchers: Invalid value for '--matchers'"),
+        ("[run]\nmatchers = 'many'\n", "[run] matchers = 'many': Input should be a valid integer"),
         ("[run]\nmatchers = true\n", "[run] matchers: True is not valid. Give a string or a number."),
         ("[run]\nplan = 'clever'\n", "'clever' is not one of 'auto', 'replicated', 'partitioned'"),
         ("[run]\nonce = 'yes'\n", "[run] once: 'yes' is not valid. Give true or false."),
@@ -121,6 +122,8 @@ def test_unknown_command_has_no_configuration(capsys):
     assert (
         "match: not a command with a configuration. Choose one of: run, crawl, serve, log." in capsys.readouterr().err
     )
+    assert run(["config", "show", "--jsn"]) == 2
+    assert "--jsn: no such option." in capsys.readouterr().err
 
 
 def test_log_level_and_format_come_from_file_or_command_line(write, show, tmp_path, capsys):
@@ -158,6 +161,8 @@ def test_log_options_may_stand_before_or_after_the_command(place, tmp_path, caps
 def test_invalid_log_level_is_rejected(capsys):
     assert run(["status", "--log-level", "loud"]) == 2
     assert "'loud' is not one of" in capsys.readouterr().err
+    assert run(["status", "--log-level"]) == 2
+    assert "--log-level: its value is missing." in capsys.readouterr().err
 
 
 def test_example_of_the_documentation_is_complete_and_valid(write, show):

@@ -56,6 +56,7 @@ def test_feeds_are_listed_with_their_state(results):
         ["2", "new", "https://a.example/feed"],
     ]
     assert [json.loads(line)["state"] for line in results["list json"].out.splitlines()] == ["new", "new"]
+    assert results["remove"].out == "Feed 1 removed.\n"
     assert [json.loads(line)["id"] for line in results["list after"].out.splitlines()] == [2]
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from tidings.cli.console import screen
 from tidings.cli.options.common import JsonOption
@@ -21,7 +23,7 @@ from tidings.cli.options.config import (
     origin_of,
     section_options,
 )
-from tidings.cli.output import safe_json
+from tidings.cli.output import ignore_closed_pipe, print_rich, safe_json
 from tidings.errors import InputError
 
 app = typer.Typer(help="Show the options that a configuration file and the command line result in.")
@@ -53,6 +55,8 @@ def show(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
+    if command is not None and command.startswith("-"):
+        raise InputError(f"{command}: no such option. Options of a command come after its name (`config show run …`).")
     if command is not None and command not in SECTIONS:
         raise InputError(f"{command}: not a command with a configuration. Choose one of: {', '.join(SECTIONS)}.")
     sections = SECTIONS if command is None else (command,)
@@ -61,7 +65,8 @@ def show(
     if as_json or "--json" in context.args:
         print(safe_json({section: _to_dict(rows) for section, rows in settings.items()}))
     else:
-        _print(settings)
+        with ignore_closed_pipe():
+            _print(settings)
 
 
 def _effective_settings(
@@ -100,11 +105,11 @@ def _to_dict(settings: list[Setting]) -> dict[str, Any]:
 
 def _print(settings: dict[str, list[Setting]]) -> None:
     for section, rows in settings.items():
-        table = Table(f"[{section}]", "value", "origin", box=None, padding=(0, 2, 0, 0))
+        table = Table(escape(f"[{section}]"), "value", "origin", box=None, padding=(0, 2, 0, 0))
         for setting in rows:
             style = "dim" if setting.origin == "default" else ""
             table.add_row(
-                setting.option, "-" if setting.value is None else str(setting.value), setting.origin, style=style
+                setting.option, Text("-" if setting.value is None else str(setting.value)), setting.origin, style=style
             )
-        screen().print(table, markup=False)
-        screen().print()
+        print_rich(screen(), table, soft_wrap=False)
+        print()

@@ -97,9 +97,9 @@ def correlate_summary(outcome: CorrelateResult) -> dict[str, Any]:
     from tidings.correlate.partition.plan import compute_gini
     from tidings.ingest.validation import UNREADABLE_LINE, UNREADABLE_TIME
 
-    tagged, how = outcome.tagged, outcome.pipeline
-    router_stats = how.router
-    sent = router_stats.sent[: outcome.settings.partitions]
+    tagged, pipeline = outcome.tagged, outcome.pipeline
+    router = pipeline.router
+    sent = router.sent[: outcome.settings.partitions]
     reasons = {UNREADABLE_TIME: tagged.untimed, UNREADABLE_LINE: tagged.unreadable}
     summary = {
         "posts": tagged.rows,
@@ -113,15 +113,15 @@ def correlate_summary(outcome: CorrelateResult) -> dict[str, Any]:
         "coefficients": outcome.coefficients,
         "algorithm": outcome.settings.algorithm,
         "partitions": outcome.settings.partitions,
-        "communication": round(int(sent.sum()) / max(1, router_stats.notified), 4),
+        "communication": round(int(sent.sum()) / max(1, router.notified), 4),
         "gini": round(compute_gini(sent), 4),
         "max_load": round(int(sent.max(initial=0)) / max(1, int(sent.sum())), 4),
         "loads": sent.tolist(),
-        "caught_up_notifications": router_stats.notifications - int(sent.sum()),
-        "single_additions": router_stats.additions,
+        "caught_up_notifications": router.notifications - int(sent.sum()),
+        "single_additions": router.additions,
         "repartitions": [
-            {"at": format_time(one.at_us), "reason": one.reason, "partitions": one.partitions}
-            for one in how.repartitions
+            {"at": format_time(event.at_us), "reason": event.reason, "partitions": event.partitions}
+            for event in pipeline.repartitions
         ],
         "seconds": round(outcome.seconds, 3),
         "posts_per_second": round(len(tagged.posts) / outcome.seconds) if outcome.seconds else 0,
@@ -160,7 +160,7 @@ def correlate_table(outcome: CorrelateResult) -> Table:
         audited = f"{summary['coverage']:.2%} of {summary['audited_tag_sets']:,} tag sets seen more than 3 times"
         table.add_row("audit", f"{audited}; mean error {summary['mean_error']:.4f}")
     table.add_row("time", f"{summary['seconds']:,.1f} s, {summary['posts_per_second']:,} tagged posts/s")
-    table.add_row("in", Text(summary["out"]))
+    table.add_row("coefficients in", Text(summary["out"]))
     if summary["rejected_file"]:
         table.add_row("rejected in", Text(summary["rejected_file"]))
     return table

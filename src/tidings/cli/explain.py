@@ -48,12 +48,12 @@ def explain(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    from tidings.matching import explain as query_room  # here, so that the other commands need not load it
+    from tidings.matching import explain as explanations  # imported late: the other commands do not need it
 
     _check_position(text, lat, lon)
     within = parse_region(region)
     try:
-        explanation = query_room.explain(query, within, text, lat, lon)
+        explanation = explanations.explain(query, within, text, lat, lon)
     except QueryError as error:
         print_error(error, query)
         raise typer.Exit(error.exit_code) from error

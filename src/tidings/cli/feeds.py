@@ -95,7 +95,7 @@ def remove(
 ) -> None:
     with locate_state(state, work_dir).open_existing() as store:
         store.feeds.remove(feed, owner)
-    print(f"FeedRow {feed} is removed.")
+    print(f"Feed {feed} removed.")
 
 
 @app.command("import", help=IMPORT_HELP)
@@ -110,7 +110,7 @@ def import_feeds(
 
     listed = read_opml(_read_bytes(file))
     if not listed:
-        raise InputError(f"{file}: no feeds measured.")
+        raise InputError(f"{file}: no feeds found. Export the feeds of a reader as OPML.")
     added, rejected = 0, []
     with locate_state(state, work_dir).open_or_create() as store:
         for feed in listed:

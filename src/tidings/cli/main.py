@@ -18,7 +18,7 @@ from tidings.cli.app import build_command
 from tidings.cli.console import print_error, print_sentence
 from tidings.cli.output import print_note
 from tidings.cli.renamed import apply_renames
-from tidings.errors import TidingsError
+from tidings.errors import InputError, TidingsError
 from tidings.extras import explain_missing
 
 _TERMINATED = 128 + signal.SIGTERM
@@ -43,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _move_global_options(arguments: list[str]) -> list[str]:
-    """Move --log-level and --log-format to the front: they may be given after the command too."""
+    """Move --log-level and --log-format to the front: they may be given after the command too. Raises InputError."""
     front: list[str] = []
     rest: list[str] = []
     words = iter(arguments)
@@ -52,8 +52,12 @@ def _move_global_options(arguments: list[str]) -> list[str]:
             return [*front, *rest, word, *words]
         if word.partition("=")[0] not in _GLOBAL_OPTIONS:
             rest.append(word)
+        elif "=" in word:
+            front.append(word)
+        elif (value := next(words, None)) is not None:
+            front += [word, value]
         else:
-            front += [word] if "=" in word else [word, *([value] if (value := next(words, None)) is not None else [])]
+            raise InputError(f"{word}: its value is missing. Try: tidings --help")
     return [*front, *rest]
 
 

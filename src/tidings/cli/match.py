@@ -22,7 +22,7 @@ from tidings.cli.options.plan import (
 )
 from tidings.cli.progress import Progress
 from tidings.cli.summary import match_summary, match_table
-from tidings.errors import InputError
+from tidings.cli.values import require_file
 
 if TYPE_CHECKING:
     from tidings.ingest.post_files import PostFiles
@@ -94,8 +94,7 @@ def _open_inputs(posts: str, subscriptions: Path, output: Output) -> tuple[PostF
     from tidings.ingest.post_files import find_post_files
     from tidings.ingest.subscription_files import read_subscriptions
 
-    if not subscriptions.exists():
-        raise InputError(f"{subscriptions}: no such file.")
+    require_file(subscriptions, "--subscriptions")
     post_files = find_post_files(posts)
     output.check(subscriptions, *post_files.files)
     return post_files, read_subscriptions(subscriptions)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidings.cli.progress import Progress
+from tidings.cli.values import require_file
 from tidings.errors import InputError, OutputError
 
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ class SampleSpec:
 
         if self.subscriptions is None:
             raise InputError("A spatial plan needs subscriptions. Give them with --subscriptions SUBS.")
-        if not self.subscriptions.exists():
-            raise InputError(f"{self.subscriptions}: no such file.")
+        require_file(self.subscriptions, "--subscriptions")
         post_files = find_post_files(self.posts)
         progress.note("reading the subscriptions", None)
         vocabulary = GrowingVocabulary()

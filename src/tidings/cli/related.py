@@ -40,7 +40,7 @@ def related(
     work_dir: WorkDirOption = None,
 ) -> None:
     from tidings.correlate.coefficients import read_coefficients
-    from tidings.correlate.trends import find_related as find_related
+    from tidings.correlate.trends import find_related
     from tidings.text.reference_analyzer import tag_term
 
     term = tag_term(tag.strip().lstrip("#＃"))

@@ -177,7 +177,7 @@ class PlanOptions:
 
         return RefreshPolicy(self.refresh_every_s, self.refresh_plan_factor or None)
 
-    def rebalance_rules(self) -> RebalanceOptions:
+    def rebalance_options(self) -> RebalanceOptions:
         from tidings.balance.rebalance.options import RebalanceOptions
 
         return RebalanceOptions(self.rebalance_factor or None, self.refresh_every_s or RebalanceOptions().interval_s)
@@ -293,7 +293,7 @@ def run(
         partitioner=plan.partitioner,
         placement=plan.placement,
         refresh_policy=plan.refresh_policy(),
-        rebalance=plan.rebalance_rules(),
+        rebalance=plan.rebalance_options(),
         shed=overload.shed.value,
         max_latency_s=max_latency_s,
         metrics_port=storage.metrics_port,

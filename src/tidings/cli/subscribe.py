@@ -17,6 +17,7 @@ from tidings.cli.options.region import parse_region, region_to_json, region_to_n
 from tidings.cli.options.state import DEFAULT_STATE, StateLocation, StateOption, WorkDirOption, locate_state
 from tidings.cli.output import check_utf8, print_note, safe_json
 from tidings.cli.progress import Progress
+from tidings.cli.values import require_file
 from tidings.errors import InputError, QueryError
 
 if TYPE_CHECKING:
@@ -110,8 +111,7 @@ def _subscribe_file(file: Path, owner: str, location: StateLocation, as_json: bo
     """Store all valid rows in one transaction; report the others with line and reason."""
     from tidings.ingest.subscription_files import read_subscriptions
 
-    if not file.exists():
-        raise InputError(f"{file}: no such file.")
+    require_file(file, "--file")
     with Progress(quiet=as_json) as progress:
         progress.note(f"reading {file}", None)
         read = read_subscriptions(file)

@@ -1,4 +1,4 @@
-"""`tidings subscriptions` lists subscriptions; `tidings unsubscribe` removes subscription."""
+"""`tidings subscriptions` lists subscriptions; `tidings unsubscribe` removes one."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def trends(
     work_dir: WorkDirOption = None,
 ) -> None:
     from tidings.correlate.coefficients import read_coefficients
-    from tidings.correlate.trends import find_trends as find_trends
+    from tidings.correlate.trends import find_trends
 
     begin, end = parse_time(since_time, "--since"), parse_time(until_time, "--until")
     stories = find_trends(read_coefficients(find_correlations(correlations, state, work_dir)), begin, end, top)
@@ -115,12 +115,12 @@ def _sample_posts(posts: str, stories: list[Story], quiet: bool) -> list[list[St
 
 
 def _print_story(console: Console, number: int, story: Story, posts: list[StoryPost]) -> None:
-    lead = story.strongest
-    begin, end = format_time(lead.window_start_us), format_time(lead.window_end_us)
+    strongest = story.strongest
+    begin, end = format_time(strongest.window_start_us), format_time(strongest.window_end_us)
     name = printable(" ".join(f"#{tag}" for tag in story.tags[:8]))
-    console.print(Text.assemble(f"{number:>3}  ", (name, "bold"), f"  score {lead.score:,.1f}"))
+    console.print(Text.assemble(f"{number:>3}  ", (name, "bold"), f"  score {strongest.score:,.1f}"))
     console.print(Text(f"     {begin} to {end}"))
-    for tag_set in (lead, *story.others[:_MAX_TAG_SETS]):
+    for tag_set in (strongest, *story.others[:_MAX_TAG_SETS]):
         console.print(Text("     " + printable(_format_counts(tag_set))))
     for post in posts:
         text = printable(post.text or f"post {post.id}")[:_MAX_TEXT_CHARACTERS]

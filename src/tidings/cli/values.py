@@ -1,9 +1,10 @@
-"""Parse and format the values of options: counts (`10M`), bandwidths (`25Mbps`), sizes (`1GB`) and times (ISO 8601)."""
+"""Parse, check and format the values of options: counts (`10M`), bandwidths (`25Mbps`), sizes (`1GB`), times, files."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from tidings.errors import InputError
 
@@ -67,3 +68,9 @@ def parse_time(text: str | None, option: str) -> int | None:
         raise InputError(f"{option} {text!r}: not a time. Write 2020-03-12 or 2020-03-12T18:00.") from None
     aware = time if time.tzinfo else time.replace(tzinfo=UTC)
     return (aware - _EPOCH) // timedelta(microseconds=1)
+
+
+def require_file(path: Path, option: str) -> None:
+    """Raise InputError if the file or directory that the option names does not exist."""
+    if not path.exists():
+        raise InputError(f"{path}: no such file. Correct {option}.")

@@ -101,7 +101,8 @@ def _check_value(subject: str, parameter: Any, value: Any, command: Any) -> Any:
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
-        raise InputError(f"{subject}: {' '.join(error.format_message().split())}") from None
+        reason = " ".join(error.format_message().split()).partition("': ")[2] or error.format_message()
+        raise InputError(f"{subject} = {value!r}: {reason.rstrip('.')}.") from None
     return raw
 
 
