@@ -77,7 +77,7 @@ def test_window_and_slide_are_parsed_as_durations():
 
 @pytest.mark.parametrize("text", ["", "five", "5", "5 parsecs", "-1 s", "0 s"])
 def test_window_that_is_not_a_duration_is_rejected(text):
-    with pytest.raises(InputError, match=f"^window {text!r}: "):
+    with pytest.raises(InputError, match=f"^--window {text!r}: "):
         CorrelationSettings.parse(text)
 
 

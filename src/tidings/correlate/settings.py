@@ -35,10 +35,10 @@ class CorrelationSettings:
     @classmethod
     def parse(cls, window: str, slide: str | None = None, **others: object) -> CorrelationSettings:
         """Return the settings from the texts of options. Raises InputError for an invalid one."""
-        window_us = parse_microseconds(window, "window")
-        slide_us = parse_microseconds(slide, "slide") if slide else window_us
+        window_us = parse_microseconds(window, "--window")
+        slide_us = parse_microseconds(slide, "--slide") if slide else window_us
         if window_us % slide_us:
-            raise InputError(f"window {window!r}: must be a whole number of slides ({slide}).")
+            raise InputError(f"--window {window!r}: must be a whole number of slides (--slide {slide!r}).")
         settings = cls(window_us, slide_us, **others)  # type: ignore[arg-type]
         settings._check()
         return settings
