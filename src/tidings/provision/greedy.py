@@ -132,4 +132,5 @@ def _format_quantity(constraint: str, value: float) -> str:
     if constraint == "cores":
         return f"{value:,.2g} cores"
     unit = {"memory_bytes": "MB of memory", "in_bps": "Mbps of bandwidth in", "out_bps": "Mbps of bandwidth out"}
-    return f"{value / 1e6:,.0f} {unit[constraint]}"
+    number = f"{value / 1e6:,.3f}".rstrip("0").rstrip(".")
+    return f"{number} {unit[constraint]}"
