@@ -24,13 +24,13 @@ Leaves = list[tuple[KdtNode, int]]  # each with its matcher
 TreeGrower = Callable[[KdtNode, int], Leaves]
 PlanBuilder = Callable[[Workload, int, LoadModel], SpatialPlan]
 
-TEXT: Mapping[str, TermSplitter] = {
+_TERM_SPLITTERS: Mapping[str, TermSplitter] = {
     "frequency": split_by_frequency,
     "hypergraph": split_by_hypergraph,
     "metric": split_by_metric,
 }
-TREES: Mapping[str, TreeGrower] = {"kdt": partition_hybrid, "kdtree": split_kd_tree}
-CELLS: Mapping[str, Callable[[GridWorkload, int], CellOwners]] = {"grid": assign_grid, "rtree": assign_rtree}
+_TREE_GROWERS: Mapping[str, TreeGrower] = {"kdt": partition_hybrid, "kdtree": split_kd_tree}
+_CELL_ASSIGNERS: Mapping[str, Callable[[GridWorkload, int], CellOwners]] = {"grid": assign_grid, "rtree": assign_rtree}
 SPATIAL_PARTITIONERS = ("hybrid", "kdt", "grid", "kdtree", "rtree", "frequency", "hypergraph", "metric")
 _CUT_ROUNDS = 4
 _HELD_OUT = 3  # every third post is withheld from the candidates of `hybrid`, to compare them
@@ -43,16 +43,16 @@ def fit_spatial_plan(name: str, workload: Workload, matchers: int, model: LoadMo
     check_matcher_count(matchers)
     posts = len(workload.positions)
     model = model or LoadModel.with_update_rate(posts, len(workload.anchors))
-    if name in TEXT:
-        everywhere = _build_text_area(workload, matchers, TEXT[name])
+    if name in _TERM_SPLITTERS:
+        everywhere = _build_text_area(workload, matchers, _TERM_SPLITTERS[name])
         lines = GridLines(np.zeros(0), np.zeros(0))
         return SpatialPlan(name, matchers, posts, lines, np.zeros(1, np.uint32), (everywhere, everywhere), model)
     if name == "hybrid":
         return replace(_fit_best_candidate(workload, matchers, model), algorithm=name)
     grid = GridWorkload.build(workload, _choose_lines(name, workload), model)
-    if name in TREES:
-        return _build_tree_plan(name, TREES[name](grid.root(), matchers), grid, matchers)
-    area_of_cell, owners = CELLS[name](grid, matchers)
+    if name in _TREE_GROWERS:
+        return _build_tree_plan(name, _TREE_GROWERS[name](grid.root(), matchers), grid, matchers)
+    area_of_cell, owners = _CELL_ASSIGNERS[name](grid, matchers)
     return _build_plan(name, area_of_cell, [Area((matcher,)) for matcher in owners.tolist()], grid, matchers)
 
 
