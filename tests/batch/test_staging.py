@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import errno
 import io
+import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -84,3 +87,20 @@ def test_record_count_ignores_quoted_line_ends(rows, step):
     for start in range(0, len(content), step):
         counter.add(content[start : start + step])
     assert counter.count == len(rows)
+
+
+def test_staging_is_deleted_although_tasks_still_write_for_a_moment(tmp_path):
+    """Spark's tasks may outlive their session by some milliseconds."""
+    end = time.monotonic() + 0.5
+
+    def write_late(folder: Path) -> None:
+        with suppress(FileNotFoundError):  # the folder is gone
+            while time.monotonic() < end:
+                (folder / f"late-{time.monotonic_ns()}").touch()
+
+    with Output(tmp_path / "out").staging() as staging:
+        writer = threading.Thread(target=write_late, args=(staging.folder,))
+        writer.start()
+        time.sleep(0.1)
+    writer.join()
+    assert list(tmp_path.iterdir()) == []

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from tidings.schemas import MATCH_FIELDS
 
 _FORMATS = {".jsonl": "json", ".ndjson": "json", ".json": "json", ".csv": "csv"}
 _COPY_BYTES = 1 << 20
+_DELETE_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +78,13 @@ class Output:
         """Create a staging folder and delete it at the end, also after an error."""
         folder = self.out.absolute().parent / f".{self.out.name}.tidings-{os.getpid()}"
         try:
-            shutil.rmtree(folder, ignore_errors=True)
+            _delete_folder(folder)
             folder.mkdir()
             yield Staging(self, folder)
         except OSError as error:
             raise output_error(error, self.out) from error
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            _delete_folder(folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,15 @@ class RecordCounter:
         for number, piece in enumerate(chunk.split(b'"')):
             self._in_quotes ^= number > 0
             self.count += 0 if self._in_quotes else piece.count(b"\n")
+
+
+def _delete_folder(folder: Path) -> None:
+    """Delete a folder. Tasks of a stopped session may write to it for a moment, so try for some seconds."""
+    end = time.monotonic() + _DELETE_TIMEOUT_S
+    shutil.rmtree(folder, ignore_errors=True)
+    while folder.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def output_error(error: OSError, out: Path) -> OutputError:
