@@ -39,7 +39,7 @@ fuzz: $(STAMP)  ## run the generated tests with examples that were never tried b
 	@$(PYTEST) -m "hypothesis and not long" --hypothesis-profile fresh $(PARALLEL) $(ARGS)
 
 coverage: $(STAMP)  ## measure the code coverage of `make test`
-	@NUMBA_DISABLE_JIT= $(PYTEST) -m "not long and not wheel" --cov --cov-report=term $(PARALLEL) $(ARGS)
+	@$(PYTEST) -m "not long and not wheel" --cov --cov-report=term $(PARALLEL) $(ARGS)
 
 check: $(STAMP)  ## lint, formatting, types, package layers, generated docs
 	@$(BIN)/ruff check .
