@@ -55,7 +55,7 @@ def test_cells_move_and_the_status_shows_why(story):
     assert snapshot.rebalance_seconds > 0
     assert "cells: " in snapshot.last_rebalance["reason"]
     status = " ".join(run_command("status", "--state", state).out.split())
-    assert "places and words by hybrid" in status
+    assert "regions and words by hybrid" in status
     assert "cells: " in status
 
 

@@ -136,7 +136,7 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] != ["--check"]:
         sys.stdout.write(render_reference())
         return 0
-    path = Path(arguments[1])
+    path = Path(arguments[1] if arguments[1:] else "docs/cli.md")
     if path.is_file() and path.read_text("utf-8") == render_reference():
         return 0
     sys.stderr.write(f"{path} is not up to date. Run: python -m tidings.cli.reference > {path}\n")

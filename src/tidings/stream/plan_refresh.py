@@ -157,4 +157,4 @@ def plan_labels(spec: PlanSpec | None) -> dict[str, object]:
     if spec is None:
         return {"execution_mode": "replicated"}
     labels: dict[str, object] = {"execution_mode": "partitioned", "partitioner": spec.partitioner}
-    return labels | ({"partitioned_by": "places and words"} if spec.is_spatial else {"placement": spec.placement})
+    return labels | ({"partitioned_by": "regions and words"} if spec.is_spatial else {"placement": spec.placement})

@@ -42,7 +42,7 @@ class StreamSnapshot:
     execution_mode: str = "replicated"
     plan_version: int = 1
     partitioner: str = ""  # empty if the index is replicated
-    partitioned_by: str = "words"  # or "places and words"
+    partitioned_by: str = "words"  # or "regions and words"
     placement: str = ""
     plan_value: float | None = None  # imbalance × spread, measured last
     plan_value_when_learned: float | None = None
