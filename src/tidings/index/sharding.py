@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,19 @@ class ShardInput:
     anchors: Anchors | None = None  # what routes posts to a shard of a word plan
     spatial_anchors: SpatialAnchors | None = None  # what routes posts to a shard of a spatial plan
 
+    @classmethod
+    def of(cls, number: int, part: Conjunctions, is_shared: NDArray[np.uint8], **routing: Any) -> ShardInput:
+        """Return the input of a shard that gets `part`; `is_shared` has a value for every subscription."""
+        subscriptions, local = np.unique(part.subscription, return_inverse=True)
+        return cls(
+            number=number,
+            conjunctions=replace(part, subscription=local.astype(np.uint32)),
+            subscriptions=subscriptions.astype(np.int64),
+            phrase_terms=phrase_terms(part),
+            is_shared=is_shared[subscriptions],
+            **routing,
+        )
+
 
 def shard_by_term(
     conjunctions: Conjunctions,
@@ -62,13 +75,10 @@ def shard_by_term(
     is_shared = _is_shared(conjunctions.subscription[row], matcher)
     for number in np.unique(matcher).tolist():
         part = conjunctions.select(row[matcher == number])
-        subscriptions, local = np.unique(part.subscription, return_inverse=True)
-        yield ShardInput(
-            number=number,
-            conjunctions=replace(part, subscription=local.astype(np.uint32)),
-            subscriptions=subscriptions.astype(np.int64),
-            phrase_terms=phrase_terms(part),
-            is_shared=is_shared[subscriptions],
+        yield ShardInput.of(
+            number,
+            part,
+            is_shared,
             terms=needed_terms(part),
             split_terms=np.intersect1d(part.terms, split_terms),
             anchors=Anchors.of(part, split_terms),

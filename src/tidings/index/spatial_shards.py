@@ -8,12 +8,12 @@ without a region goes to all matchers that are responsible for its anchor anywhe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidings.index.sharding import ShardInput, phrase_terms
+from tidings.index.sharding import ShardInput
 from tidings.plan.space import SpatialPlan
 from tidings.query.anchors import anchor_terms
 from tidings.query.conjunctions import Conjunctions
@@ -65,15 +65,7 @@ def shard_by_region(
     is_shared = _is_shared(conjunctions, placement, was_shared)
     for number in np.unique(placement.matcher).tolist():
         part = conjunctions.select(sorted_unique(placement.row[placement.matcher == number])).compact()
-        subscriptions, local = np.unique(part.subscription, return_inverse=True)
-        yield ShardInput(
-            number=number,
-            conjunctions=replace(part, subscription=local.astype(np.uint32)),
-            subscriptions=subscriptions.astype(np.int64),
-            phrase_terms=phrase_terms(part),
-            is_shared=is_shared[subscriptions],
-            spatial_anchors=SpatialAnchors.of(part, plan),
-        )
+        yield ShardInput.of(number, part, is_shared, spatial_anchors=SpatialAnchors.of(part, plan))
 
 
 @dataclass(frozen=True, slots=True)
