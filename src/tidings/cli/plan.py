@@ -90,8 +90,8 @@ def learn(
 ) -> None:
     from tidings.balance.requirements import check_installed
     from tidings.balance.spatial_registry import SPATIAL_PARTITIONERS
-    from tidings.balance.word_registry import WORD_ALGORITHMS, fit_word_plan
-    from tidings.plan.words import LearnedPlan, check_matcher_count
+    from tidings.balance.word_registry import WORD_ALGORITHMS
+    from tidings.plan.words import check_matcher_count
 
     learners = (*WORD_ALGORITHMS, *SPATIAL_PARTITIONERS)
     if algorithm not in learners:
@@ -99,22 +99,31 @@ def learn(
     check_installed(algorithm)
     check_matcher_count(matchers)
     _check_out(out, overwrite)
+    sample_spec = SampleSpec(posts, subscriptions, sample, seed)
+    plan: LearnedPlan | SpatialPlan
     with Progress(quiet=json_summary) as progress:
         if algorithm in SPATIAL_PARTITIONERS:
-            sample_spec = SampleSpec(posts, subscriptions, sample, seed)
-            space, summary = learn_spatial_plan(algorithm, matchers, sample_spec, progress)
-            _save(space, out)
-            _print({**summary, "out": str(out)}, json_summary)
-            return
-        corpus = _read_corpus(posts, subscriptions, sample, seed, progress)
-        progress.note(f"learning from {corpus.size:,} posts and {len(corpus.terms):,} terms", None)
-        start = time.perf_counter()
-        plan = fit_word_plan(algorithm, corpus, matchers, split, seed)
-        assert isinstance(plan, LearnedPlan)
-        seconds = time.perf_counter() - start
+            plan, summary = learn_spatial_plan(algorithm, matchers, sample_spec, progress)
+        else:
+            plan, summary = _learn_word_plan(algorithm, matchers, split, sample_spec, progress)
         _save(plan, out)
-        summary = {**_describe_plan(plan), **_measure_plan(plan, corpus), "seconds": round(seconds, 3), "out": str(out)}
-    _print(summary, json_summary)
+    _print({**summary, "out": str(out)}, json_summary)
+
+
+def _learn_word_plan(
+    algorithm: str, matchers: int, split: bool, sample_spec: SampleSpec, progress: Progress
+) -> tuple[LearnedPlan, dict[str, Any]]:
+    """Return the plan and its summary."""
+    from tidings.balance.word_registry import fit_word_plan
+    from tidings.plan.words import LearnedPlan
+
+    corpus = _read_corpus(sample_spec, progress)
+    progress.note(f"learning from {corpus.size:,} posts and {len(corpus.terms):,} terms", None)
+    start = time.perf_counter()
+    plan = fit_word_plan(algorithm, corpus, matchers, split, sample_spec.seed)
+    assert isinstance(plan, LearnedPlan)
+    seconds = round(time.perf_counter() - start, 3)
+    return plan, {**_describe_plan(plan), **_measure_plan(plan, corpus), "seconds": seconds}
 
 
 @app.command("show", help=SHOW_HELP, epilog=SHOW_EXAMPLES)
@@ -146,17 +155,16 @@ def show(
     loaded = read_plan(plan)
     if posts is None and subscriptions is not None:
         raise InputError("--subscriptions selects terms of --posts. Give --posts too.")
+    sample_spec = None if posts is None else SampleSpec(posts, subscriptions, sample, seed)
     if not isinstance(loaded, LearnedPlan):
-        _show_spatial_plan(
-            loaded, None if posts is None else SampleSpec(posts, subscriptions, sample, seed), picture, json_summary
-        )
+        _show_spatial_plan(loaded, sample_spec, picture, json_summary)
         return
     if picture is not None:
         raise InputError(f"{plan}: a word plan has no map. Remove --map.")
     summary = _describe_plan(loaded)
-    if posts is not None:
+    if sample_spec is not None:
         with Progress(quiet=json_summary) as progress:
-            summary |= _measure_plan(loaded, _read_corpus(posts, subscriptions, sample, seed, progress))
+            summary |= _measure_plan(loaded, _read_corpus(sample_spec, progress))
     _print(summary, json_summary)
 
 
@@ -213,21 +221,21 @@ def _save(plan: LearnedPlan | SpatialPlan, out: Path) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _read_corpus(posts: str, subscriptions: Path | None, sample: int, seed: int, progress: Progress) -> Corpus:
+def _read_corpus(sample_spec: SampleSpec, progress: Progress) -> Corpus:
     """Return the posts as sets of terms, with subscriptions only of their terms."""
     from tidings.ingest.post_files import find_post_files
 
-    post_files = find_post_files(posts)
-    terms = None if subscriptions is None else _subscription_terms(subscriptions)
+    post_files = find_post_files(sample_spec.posts)
+    terms = None if sample_spec.subscriptions is None else _subscription_terms(sample_spec.subscriptions)
     progress.note("starting Spark", None)
     from tidings.balance.corpus import Corpus
     from tidings.batch.match_files import sample_posts
 
-    texts, _ = sample_posts(post_files, sample, seed, Path(posts), progress.note)
+    texts, _ = sample_posts(post_files, sample_spec.sample, sample_spec.seed, Path(sample_spec.posts), progress.note)
     progress.note(f"analyzing {len(texts):,} posts", None)
     corpus = Corpus.from_texts(texts, terms)
     if not corpus.terms:
-        raise InputError(f"{posts}: no post has a usable term, so there is nothing to learn or to measure.")
+        raise InputError(f"{sample_spec.posts}: no post has a usable term, so there is nothing to learn or to measure.")
     return corpus
 
 

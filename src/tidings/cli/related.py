@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -14,6 +15,9 @@ from tidings.cli.options.state import WorkDirOption
 from tidings.cli.trends import CorrelatedStateOption, FromOption, find_correlations
 from tidings.cli.values import parse_time
 from tidings.errors import InputError
+
+if TYPE_CHECKING:
+    from tidings.correlate.trends import RelatedTags
 
 HELP = """List the tags that are correlated with TAG, by their Jaccard coefficient over all windows.
 
@@ -53,25 +57,19 @@ def related(
         top,
     )
     if as_json:
-        listed = [
-            {
-                "tags": row.tags,
-                "jaccard": round(row.jaccard, 6),
-                "support": row.support,
-                "union": row.union,
-                "windows": row.windows,
-            }
-            for row in rows
-        ]
+        listed = [{**asdict(row), "jaccard": round(row.jaccard, 6)} for row in rows]
         print(json.dumps(listed, ensure_ascii=False))
-        return
-    if not rows:
+    elif rows:
+        screen().print(_related_table(term, rows))
+    else:
         screen().print(f"No tags are correlated with {printable(term)}.", markup=False)
-        return
+
+
+def _related_table(term: str, rows: list[RelatedTags]) -> Table:
     table = Table(box=None, padding=(0, 2))
     for name in (f"with {term}", "jaccard", "posts with all", "posts with any", "windows"):
         table.add_column(name, justify="left" if name.startswith("with") else "right")
     for row in rows:
         tags = printable(" ".join(f"#{name}" for name in row.tags))
         table.add_row(tags, f"{row.jaccard:.3f}", f"{row.support:,}", f"{row.union:,}", f"{row.windows:,}")
-    screen().print(table)
+    return table
