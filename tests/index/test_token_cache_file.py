@@ -77,7 +77,9 @@ def test_a_damaged_cache_is_ignored(tmp_path, name, harm):
     assert terms(Analyzer(NEW, token_cache=loaded.cache)) == terms(Analyzer(NEW))
 
 
-def test_a_read_only_folder_is_not_an_error(tmp_path):
+def test_a_cache_that_cannot_be_stored_is_not_an_error(tmp_path):
     stored = TokenCacheFile(tmp_path / "missing")
-    terms(Analyzer(OLD, token_cache=stored.cache))
+    found = terms(Analyzer(OLD, token_cache=stored.cache))
     stored.save()
+    assert list(tmp_path.iterdir()) == []
+    assert terms(Analyzer(OLD, token_cache=stored.cache)) == found
