@@ -96,3 +96,4 @@ def test_check_fails_if_the_reference_is_outdated(tmp_path, capsys):
     assert reference.main(["--check", str(file)]) == 1
     assert "is not up to date" in capsys.readouterr().err
     assert reference.main(["--check", str(tmp_path / "missing.md")]) == 1
+    assert reference.main(["--check"]) == 2

@@ -136,7 +136,10 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] != ["--check"]:
         sys.stdout.write(render_reference())
         return 0
-    path = Path(arguments[1] if arguments[1:] else "docs/cli.md")
+    if len(arguments) != 2:
+        sys.stderr.write("--check: the file is missing. Name the file to compare, as in: --check cli.md\n")
+        return 2
+    path = Path(arguments[1])
     if path.is_file() and path.read_text("utf-8") == render_reference():
         return 0
     sys.stderr.write(f"{path} is not up to date. Run: python -m tidings.cli.reference > {path}\n")
