@@ -5,10 +5,12 @@ SHELL := bash
 
 BIN := .venv/bin
 STAMP := .venv/.tidings-setup
+TESTS_STAMP := .venv/.tidings-tests
 # Spark takes Java from JAVA_HOME. setup.sh prints a suitable one and installs it if it is missing.
 WITH_JAVA = JAVA_HOME=$$(scripts/setup.sh java) && export JAVA_HOME &&
 PYTEST = $(WITH_JAVA) $(BIN)/python -m pytest
-PARALLEL := -n 2 --dist worksteal
+# Three processes on two cores: tests often wait, for example for Java to start.
+PARALLEL := -n 3 --dist worksteal
 ARGS ?=
 
 help:  ## list the targets
@@ -20,25 +22,29 @@ $(STAMP): pyproject.toml lab/pyproject.toml constraints.txt scripts/setup.sh
 	@scripts/setup.sh
 	@touch $@
 
+$(TESTS_STAMP): $(STAMP)
+	@scripts/setup.sh tests
+	@touch $@
+
 run: $(STAMP)  ## run a live demonstration on generated posts
 	@$(WITH_JAVA) $(BIN)/tidings demo $(ARGS)
 
-test: $(STAMP)  ## run the tests (ARGS="-k word" selects some)
+test: $(TESTS_STAMP)  ## run the tests (ARGS="-k word" selects some)
 	@$(PYTEST) -m "not long and not wheel" --durations=20 $(PARALLEL) $(ARGS)
 
-test-data: $(STAMP)  ## run only the tests that use the real data in ../shared
+test-data: $(TESTS_STAMP)  ## run only the tests that use the real data in ../shared
 	@$(PYTEST) -m "real_data and not long" $(PARALLEL) $(ARGS)
 
-test-long: $(STAMP)  ## run all tests, including the long ones
+test-long: $(TESTS_STAMP)  ## run all tests, including the long ones
 	@$(PYTEST) -m "not wheel" --hypothesis-profile full --durations=20 $(PARALLEL) $(ARGS)
 
 test-wheel: $(STAMP)  ## build the wheel, install it into an empty environment and run the commands
 	@$(PYTEST) -m wheel $(ARGS)
 
-fuzz: $(STAMP)  ## run the generated tests with examples that were never tried before
+fuzz: $(TESTS_STAMP)  ## run the generated tests with examples that were never tried before
 	@$(PYTEST) -m "hypothesis and not long" --hypothesis-profile fresh $(PARALLEL) $(ARGS)
 
-coverage: $(STAMP)  ## measure the code coverage of `make test`
+coverage: $(TESTS_STAMP)  ## measure the code coverage of `make test`
 	@$(PYTEST) -m "not long and not wheel" --cov --cov-report=term $(PARALLEL) $(ARGS)
 
 check: $(STAMP)  ## lint, formatting, types, package layers, generated docs

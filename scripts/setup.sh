@@ -2,6 +2,7 @@
 # Prepares everything Tidings needs on a Debian or Ubuntu machine; safe to run again at any time.
 #   scripts/setup.sh         Java, the virtual environment, the packages, the compiled kernels
 #   scripts/setup.sh java    only Java: prints the JAVA_HOME to use
+#   scripts/setup.sh tests   only what some tests use besides: PostgreSQL, Chromium, nginx, Caddy
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export DEBIAN_FRONTEND=noninteractive
@@ -17,14 +18,21 @@ as_root() {
     fi
 }
 
+# Fetches the package lists, once per run.
+apt_update() {
+    command -v apt-get >/dev/null && as_root true || return 1
+    [ -z "${updated:-}" ] || return 0
+    say "fetching the package lists (apt-get update)"
+    # a broken list of some other software must not stop us: the install below tells
+    as_root apt-get -o DPkg::Lock::Timeout=300 -qq update >/dev/null 2>&1 || true
+    updated=yes
+}
+
 # apt_install WHAT-FOR PACKAGE...: installs the first of the packages that this release has; fails if none could be.
 apt_install() {
     local purpose=$1 package log; shift
-    command -v apt-get >/dev/null && as_root true || return 1
+    apt_update || return 1
     log=$(mktemp)
-    say "fetching the package lists (apt-get update)"
-    # a broken list of some other software must not stop us: the install below tells
-    as_root apt-get -o DPkg::Lock::Timeout=300 -qq update >"$log" 2>&1 || true
     as_root mkdir -p /usr/share/man/man1 || true  # slim images lack it, and Java's package fails without
     for package in "$@"; do
         say "installing $package for $purpose"
@@ -91,11 +99,39 @@ offer_postgresql() {
         apt_install "the tests of the store" postgresql || say "no PostgreSQL server; its tests will be skipped"
 }
 
+# The tests of the web page run in Chromium; without it they are skipped.
+offer_browser() {
+    command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
+        { apt_install "the tests of the web page" chromium && apt_install "the web page" fonts-dejavu-core; } ||
+        say "no Chromium; the tests of the web page will be skipped"
+}
+
+# The tests of docs/deploy.md run nginx and Caddy. Only the programs are unpacked, into the virtual environment: the
+# packages would start web servers on this machine.
+offer_proxies() {
+    local program unpacked
+    for program in nginx caddy; do
+        command -v "$program" >/dev/null || [ -x "/usr/sbin/$program" ] || [ -x "$venv/bin/$program" ] && continue
+        unpacked=$(mktemp -d)
+        apt_update && say "unpacking $program for the tests of web servers" &&
+            (cd "$unpacked" && apt-get -qq download "$program" && dpkg -x ./*.deb .) >/dev/null 2>&1 &&
+            find "$unpacked/usr" -path '*bin/*' -name "$program" -exec cp {} "$venv/bin/" \; &&
+            "$venv/bin/$program" -h >/dev/null 2>&1 || { rm -f "$venv/bin/$program"; say "no $program; its tests will be skipped"; }
+        rm -rf "$unpacked"
+    done
+}
+
+# Tests start Spark about fifty times.
+record_classes() {
+    say "recording the classes of Spark, so that it starts faster"
+    "$venv/bin/python" -m tidings.stream.train_archive >/dev/null 2>&1 || say "the classes of Spark could not be recorded"
+}
+
 ensure_venv
+if [ "${1:-}" = tests ]; then offer_postgresql; offer_browser; offer_proxies; record_classes; exit; fi
 if [ "${1:-}" = java ]; then ensure_java; exit; fi
 java_home=$(ensure_java)  # on its own line, so that a failure ends the script
 say "Java: $java_home"
 install_packages
-offer_postgresql
 warm_kernels
 say "ready: $venv/bin/tidings"
