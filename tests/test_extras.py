@@ -10,7 +10,7 @@ BLOCK = """
 import sys
 
 EXTRAS = {
-    "aiohttp", "apsw", "defusedxml", "fastapi", "feedparser", "httptools", "mtkahypar", "nh3", "orjson",
+    "aiohttp", "apsw", "fastapi", "feedparser", "httptools", "mtkahypar", "nh3", "orjson",
     "prometheus_client", "psycopg", "pydantic", "pymetis", "rtree", "sse_starlette", "standardwebhooks", "starlette",
     "uvicorn", "uvloop", "yarl",
 }
@@ -29,7 +29,7 @@ IMPORTS = """
 from tidings import match, rejected, session
 import tidings.batch.correlate_files, tidings.batch.match_files, tidings.batch.trend_samples
 import tidings.demo.feed, tidings.demo.live_query
-import tidings.cli.main
+import tidings.cli.app, tidings.cli.main
 import tidings.spark.daemon
 """
 

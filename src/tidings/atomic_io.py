@@ -19,10 +19,17 @@ def disk_usage_bytes(folder: Path) -> int:
 
 
 def write_atomically(file: Path, text: str) -> None:
-    """Replace a file: readers see the old content or the new one, never a part. Not durable."""
+    """Replace a file: readers see the old content or the new one, never a part. Not durable.
+
+    The temporary file is deleted on failure: a truncated one would keep a full disk full.
+    """
     temporary = file.with_name(f".{file.name}.partial")
-    temporary.write_text(text, "utf-8")
-    os.replace(temporary, file)
+    try:
+        temporary.write_text(text, "utf-8")
+        os.replace(temporary, file)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def write_durably(file: Path, lines: Iterable[str]) -> None:

@@ -15,6 +15,8 @@
     └── StoreError                the store cannot be reached, read or written; the transaction was rolled back
         ├── StoreFull             the disk of the store is full
         ├── StoreBusy             exit code 2: another process has the lease, or the write lock for too long
+        ├── StoreReadOnly         exit code 2: this user may read the store but not write it
+        ├── LeaseLost             the connection that held the lease ended: another process may have it now
         └── ChangeLogTruncated    the change log does not reach back far enough; read all subscriptions again
 
 A message has the form `<subject>: <what is wrong>. <What to do>.` The command line prints it and returns `exit_code`.
@@ -139,6 +141,14 @@ class StoreFull(StoreError):
 
 class StoreBusy(StoreError):
     exit_code = 2
+
+
+class StoreReadOnly(StoreError):
+    exit_code = 2
+
+
+class LeaseLost(StoreError):
+    pass
 
 
 class ChangeLogTruncated(StoreError):

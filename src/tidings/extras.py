@@ -18,7 +18,6 @@ _MODULES = {
     "yarl": ("the HTTP client", "crawl"),
     "uvloop": ("the event loop", "crawl"),
     "feedparser": ("the feed parser", "crawl"),
-    "defusedxml": ("the feed parser", "crawl"),
     "fastapi": ("the web service", "serve"),
     "starlette": ("the web service", "serve"),
     "pydantic": ("the web service", "serve"),

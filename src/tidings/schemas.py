@@ -18,6 +18,10 @@ POST_FIELDS = ("id", "time", "author", "text", "lang", "lat", "lon", "tags", "ti
 
 CORRUPT_RECORD = "_corrupt_record"  # the column in which Spark's readers put a line they cannot read
 
+# Columns that say where a row comes from: a message of a topic; or a file, the offset of its split, the row there.
+SOURCE = "_source"
+ORIGIN_FIELDS = ("_file", "_split", "_row")
+
 # The fields of a match, in this order. Both ids keep their type and value, so the schema depends on the input.
 MATCH_FIELDS = ("subscription_id", "post_id", "index_version")
 
