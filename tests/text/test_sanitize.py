@@ -45,10 +45,52 @@ def test_clean_text_has_no_controls_or_noncharacters(text):
     assert clean_text(cleaned) == cleaned
 
 
+HIDDEN = [chr(code) for code in (0x200B, 0x200C, 0x200D, *range(0x2060, 0x2065), 0xFEFF, *range(0xE0000, 0xE0080))]
+
+
 @settings(deadline=None)
-@given(st.text(st.characters(exclude_characters=DIRECTIONS), max_size=60) | HOSTILE.filter(lambda s: "\u202e" not in s))
+@given(
+    st.text(st.characters(exclude_characters=[*DIRECTIONS, *HIDDEN]), max_size=60)
+    | HOSTILE.filter(lambda s: not set(s) & {"\u202e", *HIDDEN})
+)
 def test_cleaning_changes_no_term(text):
     assert analyze(clean_text(text)).terms == analyze(text).terms
+
+
+FAMILY = "👩\u200d👩\u200d👧 🏳\ufe0f\u200d🌈 🤷🏻\u200d♂\ufe0f"
+ENGLAND = "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f"
+PADDED = st.lists(st.sampled_from(["storm", "Tea", "東", "#tag", " ", ", ", "नमस्ते", "سلام", "😀"]), max_size=6).map(
+    "".join
+)
+
+
+@settings(deadline=None)
+@given(PADDED, st.lists(st.tuples(st.integers(0, 40), st.sampled_from(HIDDEN)), max_size=8))
+def test_hidden_characters_change_neither_terms_nor_the_cleaned_words(text, inserted):
+    padded = text
+    for place, character in inserted:
+        padded = padded[:place] + character + padded[place:]
+    assert analyze(padded).terms == analyze(clean_text(padded)).terms == analyze(text).terms
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("s\u200bto\u200crm st\u200dorm sto\u2060rm sto\ufeffrm sto\U000e0041rm", "storm storm storm storm storm"),
+        ("\ufefftitle\u200b\u200b", "title"),
+        ("نمی\u200cخواهم", "نمی\u200cخواهم"),  # Persian
+        ("क\u094d\u200dष ක\u0dca\u200d", "क\u094d\u200dष ක\u0dca\u200d"),  # Devanagari; Sinhala at the end of a word
+        ("می\u200c\u200c\u200cخ", "می\u200cخ"),
+        (FAMILY, FAMILY),
+        ("👩\u200d \u200d👧", "👩 👧"),
+        (f"{ENGLAND}!", f"{ENGLAND}!"),
+        ("🏴\U000e0067\U000e0062 x\U000e0073\U000e0065\U000e0063\U000e007f", "🏴 x"),  # not a flag; a hidden message
+        ("ไทย\u200bแลนด์ a\u200bb", "ไทย\u200bแลนด์ ab"),
+    ],
+)  # fmt: skip
+def test_hidden_characters_stay_only_where_they_have_an_effect(text, expected):
+    assert clean_text(text) == expected
+    assert clean_text(expected) == expected
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
@@ -13,8 +14,10 @@ from tests.data import real_tweets
 
 from tidings.text.analyzer import AnalyzedBatch, Analyzer
 from tidings.text.reference_analyzer import AnalyzedText, analyze, is_tag
+from tidings.text.token_cache import TokenCache
 from tidings.text.vocabulary import Interner, Vocabulary
 
+MAX_CACHE_BYTES = 40_000_000
 Terms = list[str | None]
 
 PIECES = [
@@ -214,10 +217,10 @@ def test_the_token_cache_grows_with_new_words():
     assert len(terms) > 3 * 20 * 1500 + 20 * 1500
 
 
-@pytest.mark.parametrize("max_entries", [1, 100, 40_000])
-def test_the_token_cache_is_cleared_at_its_limit(max_entries):
+@pytest.mark.parametrize("max_tokens", [1, 100, 40_000])
+def test_the_token_cache_is_cleared_at_its_limit(max_tokens):
     terms = Interner()
-    analyzer = Analyzer(terms, keep_gaps=True, max_entries=max_entries)
+    analyzer = Analyzer(terms, keep_gaps=True, token_cache=TokenCache(max_tokens))
     for batch in range(4):
         rows = [" ".join(f"v{batch}x{row}y{word}" for word in range(1200)) for row in range(12)]
         check([*rows, "cats &eacute; dogs #tag"], analyzer, terms, pa.string(), gaps=True)
@@ -225,10 +228,35 @@ def test_the_token_cache_is_cleared_at_its_limit(max_entries):
 
 def test_an_enormous_row_fits_into_the_token_cache():
     terms = Interner()
-    analyzer = Analyzer(terms, keep_gaps=True, max_entries=10)
+    analyzer = Analyzer(terms, keep_gaps=True, token_cache=TokenCache(10))
     enormous = " ".join(f"e{number}" for number in range(150_000))
     check(["cat", enormous, "dog"], analyzer, terms, pa.string(), gaps=True)
     check(["#a " * 100_000 + "cat", "#" * 300_000, "東" * 100_000], analyzer, terms, pa.string(), gaps=True)
+
+
+class NoTerms:
+    """A dictionary without terms: the cache is the only thing that grows."""
+
+    def find(self, terms):
+        return np.zeros(len(terms.starts) - 1, np.uint32)
+
+
+@pytest.mark.parametrize("length", [1, 200])
+def test_the_token_cache_stays_small_when_every_word_is_new(length):
+    analyzer = Analyzer(NoTerms())
+    sizes_bytes = []
+    for batch in range(40):
+        rows = [" ".join(f"{'w' * length}{batch}x{row}y{word}" for word in range(100)) for row in range(100)]
+        analyzer.analyze(pa.array(rows))
+        sizes_bytes.append(analyzer.token_cache.nbytes)
+    assert max(sizes_bytes) < MAX_CACHE_BYTES
+    assert max(sizes_bytes[20:]) <= max(sizes_bytes[:20])
+
+
+def test_a_long_row_enlarges_the_token_cache_only_while_it_is_read():
+    analyzer = Analyzer(NoTerms())
+    analyzer.analyze(pa.array(["a " * 500_000]))
+    assert analyzer.token_cache.nbytes < MAX_CACHE_BYTES
 
 
 @pytest.mark.parametrize("letter", ["a", "é", "東", "𐐀", "a\u0301"])

@@ -15,7 +15,6 @@ from tidings.text.char_classes import class_table
 from tidings.text.token_cache import TokenCache
 from tidings.text.vocabulary import PackedTerms, TermDictionary
 
-_MAX_CACHED_TOKENS = 1 << 20  # the cache is cleared beyond it, because new tokens never end
 _AFTER_ALL = np.zeros(0, np.uint8)  # flags of no term: gaps are kept after all terms
 
 
@@ -43,7 +42,6 @@ class Analyzer:
         dictionary: TermDictionary,
         keep_gaps: bool = False,
         gaps_after: NDArray[np.uint8] = _AFTER_ALL,
-        max_entries: int = _MAX_CACHED_TOKENS,
         token_cache: TokenCache | None = None,
     ) -> None:
         """With `keep_gaps`, unknown words leave gaps; with `gaps_after`, only after the terms flagged there.
@@ -53,7 +51,6 @@ class Analyzer:
         self._gaps_after = gaps_after
         self._dictionary = dictionary
         self._keep_gaps = keep_gaps
-        self._max_entries = max_entries
         self._classes = class_table()
         self.token_cache = token_cache if token_cache is not None else TokenCache()
         self._padded = np.empty(0, np.uint8)
@@ -103,9 +100,8 @@ class Analyzer:
                 )
             resolved = row
             if not done:
-                if len(cache) >= self._max_entries:
-                    cache.clear()
-                cache.reserve(int(offsets[row + 1] - offsets[row]))
+                cache.make_room(int(offsets[row + 1] - offsets[row]))
+        cache.trim()
         return AnalyzedBatch(terms[: int(state[tokenizer.USED])], bounds)
 
     def _cache_with_ids(self) -> TokenCache:

@@ -41,7 +41,6 @@ _SPECIAL = {
     ".": DOT,
     "&": AMPERSAND,
     FIELD_BREAK: BREAK,
-    "\u200b": SEPARATOR,  # the zero-width space separates words, unlike the other invisible characters
     "\uff9e": MARK,  # half-width voicing marks are letters to Unicode, accents to a reader
     "\uff9f": MARK,
 }
@@ -62,33 +61,36 @@ _UNSPACED = (
 )
 
 
+_INVISIBLE = (
+    (0x180B, 0x180F),  # variation selectors
+    (0xFE00, 0xFE0F),
+    (0xE0100, 0xE01EF),
+    (0xE0000, 0xE007F),  # tags; some are not assigned
+)
+_ASSIGNED = ((0, 0x3FFFF), (0xE0000, 0xE01FF))  # all other code points are unassigned or private
+_LETTER = 255  # in a table under construction: WORD or SINGLE
+_CLASS_OF_CATEGORY = {"Nd": WORD, "Mn": MARK, "Mc": MARK, "Me": IGNORED, "Cf": IGNORED} | dict.fromkeys(
+    ("Lu", "Ll", "Lt", "Lm", "Lo", "Nl"), _LETTER
+)
+
+
 def classify(character: str) -> int:
     """Return the class of one character."""
-    special = _SPECIAL.get(character)
-    if special is not None:
-        return special
-    category = unicodedata.category(character)
-    if category == "Cf" or category == "Me" or _is_variation_selector(ord(character)):
-        return IGNORED
-    if category[0] == "M":
-        return MARK
-    if category[0] == "L" or category == "Nl":
-        return SINGLE if _is_unspaced(ord(character)) else WORD
-    return WORD if category == "Nd" else SEPARATOR
-
-
-def _is_variation_selector(code: int) -> bool:
-    return 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF or 0x180B <= code <= 0x180F
-
-
-def _is_unspaced(code: int) -> bool:
-    return any(first <= code <= last for first, last in _UNSPACED)
+    return int(class_table()[ord(character)])
 
 
 @cache
 def class_table() -> NDArray[np.uint8]:
     """Return the class of every code point as one flat array."""
     table = np.zeros(sys.maxunicode + 1, np.uint8)
-    for first, last in ((0, 0x40000), (0xE0000, 0xE0200)):  # all other code points are unassigned or private
-        table[first:last] = [classify(chr(code)) for code in range(first, last)]
+    for first, last in _ASSIGNED:
+        categories = map(unicodedata.category, map(chr, range(first, last + 1)))
+        table[first : last + 1] = [_CLASS_OF_CATEGORY.get(category, SEPARATOR) for category in categories]
+    for first, last in _UNSPACED:
+        letters = table[first : last + 1]
+        letters[letters == _LETTER] = SINGLE
+    table[table == _LETTER] = WORD
+    for first, last in _INVISIBLE:
+        table[first : last + 1] = IGNORED
+    table[[*map(ord, _SPECIAL)]] = [*_SPECIAL.values()]
     return table

@@ -24,7 +24,7 @@ def find_dirty(texts: pa.ChunkedArray) -> pa.Array:
 
 @inline
 def _is_dirty_at(data, at):  # type: ignore[no-untyped-def]
-    """Whether a control, a direction mark or a noncharacter starts here.
+    """Whether a control, a direction mark, a hidden character or a noncharacter starts here.
 
     Reading ahead is safe: the text is valid and a block of zeros follows it.
     """
@@ -33,12 +33,16 @@ def _is_dirty_at(data, at):  # type: ignore[no-untyped-def]
         return True
     if first == uint8(0xC2):  # U+0080…009F
         return second < uint8(0xA0)
-    if first == uint8(0xE2):  # U+2028…202E and U+2066…2069
-        return (second == uint8(0x80) and uint8(0xA8) <= third <= uint8(0xAE)) or (
-            second == uint8(0x81) and uint8(0xA6) <= third <= uint8(0xA9)
+    if first == uint8(0xE2):  # U+200B…200D, U+2028…202E and U+2060…2069
+        is_hidden = uint8(0x8B) <= third <= uint8(0x8D)
+        return (second == uint8(0x80) and (is_hidden or uint8(0xA8) <= third <= uint8(0xAE))) or (
+            second == uint8(0x81) and uint8(0xA0) <= third <= uint8(0xA9)
         )
-    if first == uint8(0xEF):  # U+FDC0…FDFF, U+FFFE and U+FFFF
-        return second == uint8(0xB7) or (second == uint8(0xBF) and third >= uint8(0xBE))
+    if first == uint8(0xEF):  # U+FDC0…FDFF, U+FEFF, U+FFFE and U+FFFF
+        is_mark = second == uint8(0xBB) and third == uint8(0xBF)
+        return is_mark or second == uint8(0xB7) or (second == uint8(0xBF) and third >= uint8(0xBE))
+    if first == uint8(0xF3) and second == uint8(0xA0) and third <= uint8(0x81):  # U+E0000…E007F
+        return True
     return second & uint8(0x0F) == uint8(0x0F) and third == uint8(0xBF) and data[at + uint64(3)] >= uint8(0xBE)
 
 

@@ -1,7 +1,8 @@
 """Sanitize text, HTML and links from outside before they are stored.
 
 Stored text is plain text: ``<b>`` in it is three characters, and code that writes it into HTML or XML escapes it.
-Cleaning changes no term that a query could match, and it is idempotent.
+Cleaning changes no term that a query could match, except that it joins what hidden characters had split: what is
+matched is what a reader sees. It is idempotent.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
 
 import nh3
 
+from tidings.text.hidden_characters import remove_hidden
+
 MAX_HTML_CHARS, MAX_HTML_TAGS = 1_000_000, 10_000
 """Only this much of a document is parsed: the time grows with the square of the number of open tags."""
 MAX_LINK_CHARS = 4_096
 
-_HARMLESS = "\xa0\xad\u200b\u200c\u200d\u200e\u200f\u2009\u3000\ufeff"
+_HARMLESS = "\xa0\xad\u200e\u200f\u2009\u3000"
 """Common characters that Python does not call printable and that need no cleaning; texts with them stay fast."""
 _NEW_LINES = re.compile("[\x85\u2028\u2029]")
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -51,12 +54,12 @@ _UNQUOTED = "%/:?#[]@!$&'()*+,;=~"
 
 
 def clean_text(text: str, max_chars: int | None = None) -> str:
-    """Return the text without controls, noncharacters and direction marks, truncated to `max_chars`."""
+    """Return the text without controls, noncharacters, direction marks and hidden characters, up to `max_chars`."""
     text = text if max_chars is None else truncate(text, max_chars)
     if text.isprintable() or _is_harmless(text := text.replace("\r\n", "\n").replace("\r", "\n")):
         return text  # most texts need nothing else
     text = _CONTROLS.sub(" ", _NEW_LINES.sub("\n", text))
-    return _DIRECTIONS.sub("", _replace_noncharacters(text))
+    return remove_hidden(_DIRECTIONS.sub("", _replace_noncharacters(text)))
 
 
 def _replace_noncharacters(text: str) -> str:

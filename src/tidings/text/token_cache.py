@@ -16,39 +16,72 @@ from tidings.text import reference_analyzer, token_table, tokenizer
 from tidings.text.vocabulary import PackedTerms, pack_terms
 
 _INITIAL_SLOTS = 1 << 16
+_MAX_TOKENS = 1 << 17  # about 15 MB; new tokens never end, and deriving the terms again takes half a second
+_ARENA_BYTES_PER_TOKEN = 32
 
 
 class TokenCache:
-    """Raw tokens and their terms. `state` belongs to the kernels: ENTRIES and ARENA are the sizes of the cache."""
+    """Raw tokens and their terms. Its memory is bounded: it forgets all tokens when it has about `max_tokens`.
 
-    def __init__(self) -> None:
+    `state` belongs to the kernels: ENTRIES and ARENA are the sizes of the cache.
+    """
+
+    def __init__(self, max_tokens: int = _MAX_TOKENS) -> None:
         self.state = np.zeros(tokenizer.STATE_SIZE, np.uint64)
         self.ids_for: object = None  # the analyzer whose term ids the slots hold
-        self.clear()
+        self._max_slots = max(_INITIAL_SLOTS, 1 << (2 * max_tokens - 1).bit_length())
+        self._max_tokens = max_tokens
+        self._max_arena_bytes = _ARENA_BYTES_PER_TOKEN * self._max_slots // 2
+        self._allocate()
 
     def __len__(self) -> int:
         return int(self.state[token_table.ENTRIES])
 
-    def clear(self) -> None:
+    @property
+    def nbytes(self) -> int:
+        return int(self.slots.nbytes + self.arena.nbytes + self._text.nbytes + self._sizes.nbytes)
+
+    def make_room(self, row_bytes: int) -> None:
+        """Make room for a row of this size: forget all tokens if the cache is full, otherwise enlarge it."""
+        arena_bytes = int(self.state[token_table.ARENA]) + (token_table.HEADER + 2) * row_bytes
+        if len(self) and (len(self) + row_bytes > self._max_tokens or arena_bytes > self._max_arena_bytes):
+            self._forget()
+        else:
+            self._enlarge(row_bytes)
+
+    def trim(self) -> None:
+        """Forget all tokens and release the memory if a long row has enlarged the cache beyond its limit."""
+        if self.slots.size > token_table.SLOT * self._max_slots or self.arena.size > self._max_arena_bytes:
+            self._allocate()
+
+    def _allocate(self) -> None:
         self.slots = _empty_slots(_INITIAL_SLOTS - 1)
         self.arena = np.empty(16 * _INITIAL_SLOTS, np.uint8)
+        self._text, self._sizes = _GrowableArray(np.uint8), _GrowableArray(np.uint64)
         self.state[token_table.ENTRIES] = self.state[token_table.ARENA] = 0
-        self._text = _GrowableArray(np.uint8)
-        self._sizes = _GrowableArray(np.uint64)
 
-    def reserve(self, row_bytes: int) -> None:
+    def _forget(self) -> None:
+        """Forget all tokens in place: released and allocated again, the memory would become fragmented."""
+        self.slots.fill(0)
+        self._text.clear()
+        self._sizes.clear()
+        self.state[token_table.ENTRIES] = self.state[token_table.ARENA] = 0
+
+    def _enlarge(self, row_bytes: int) -> None:
         """Enlarge the table and the arena so that a row of this size fits."""
         old, arena = self.slots, self.arena
         used = int(self.state[token_table.ARENA])
         self.slots = _empty_slots(max(2 * (len(self) + row_bytes), _INITIAL_SLOTS))
-        self.arena = np.empty(max(2 * len(arena), 2 * used + 16 * row_bytes), np.uint8)
+        arena_bytes = max(len(arena), used + (token_table.HEADER + 2) * row_bytes)
+        self.arena = np.empty(1 << (arena_bytes - 1).bit_length(), np.uint8)
         self.arena[:used] = arena[:used]
         token_table.rehash(old, self.slots, self.arena, used)
 
     def add_new(self, since: int) -> tuple[NDArray[np.uint64], PackedTerms]:
         """Derive and store the terms of the tokens added since this arena offset; return their slots and terms."""
-        slots, kinds, raws = self._entries(since)
-        terms = pack_terms([term.encode() for term in _derive_terms(raws, kinds)])
+        slots, kinds, text = self._entries(since)
+        raws = text.tobytes().decode("utf-8", "replace").split("\n")[:-1]
+        terms = pack_terms([term.encode() for term in _derive_terms(raws, kinds.tolist())])
         self._text.extend(terms.text)
         self._sizes.extend(np.diff(terms.starts))
         return slots, terms
@@ -78,15 +111,18 @@ class TokenCache:
         self._sizes.extend(arrays["sizes"])
         self.state[token_table.ENTRIES], self.state[token_table.ARENA] = len(arrays["sizes"]), len(arrays["arena"])
 
-    def _entries(self, since: int) -> tuple[NDArray[np.uint64], list[int], list[str]]:
+    def _entries(self, since: int) -> tuple[NDArray[np.uint64], NDArray[np.uint8], NDArray[np.uint8]]:
+        """Return the slots, the kinds and the text of the tokens added since this arena offset, a line per token.
+
+        The text is not decoded here: `list_terms` is called for every index version and does not need it.
+        """
         until = int(self.state[token_table.ARENA])
         max_entries = (until - since) // (token_table.HEADER + 1) + 1
         slots, kinds = np.empty(max_entries, np.uint64), np.empty(max_entries, np.uint8)
         text = np.empty(until - since, np.uint8)
         count = token_table.list_entries(self.arena, since, until, slots, kinds, text)
         size = until - since - (token_table.HEADER - 1) * count
-        raws = text[:size].tobytes().decode("utf-8", "replace").split("\n")[:-1]
-        return slots[:count], kinds[:count].tolist(), raws
+        return slots[:count], kinds[:count], text[:size]
 
 
 class _GrowableArray:
@@ -97,6 +133,13 @@ class _GrowableArray:
     @property
     def values(self) -> NDArray[Any]:
         return self._array[: self._size]
+
+    @property
+    def nbytes(self) -> int:
+        return self._array.nbytes
+
+    def clear(self) -> None:
+        self._size = 0
 
     def extend(self, values: NDArray[Any]) -> None:
         size = self._size + len(values)
