@@ -13,7 +13,8 @@ from tidings.index.builder import apply_changes, create_index, merge_index
 from tidings.index.manifest import PlanRecord
 from tidings.matching.brute_force import RawPost, match_all
 from tidings.query.geo.column import parse_region
-from tidings.query.table import parse_rows
+from tidings.query.parse import parse
+from tidings.query.table import region_from_column
 from tidings.schemas import REGION_TYPE
 from tidings.store import open_store
 from tidings.stream.index_updater import IndexUpdater
@@ -58,8 +59,8 @@ def test_regions_of_every_shape_match_like_brute_force(tmp_path, name, merged):
     index, invalid = create_index(tmp_path / "index", table.slice(0, 12), plan, space)
     index, more_invalid = apply_changes(index, table.slice(12), pa.array([3], pa.int64()))
     assert invalid == more_invalid == ()
-    parsed, _ = parse_rows(table["query"].combine_chunks(), table["region"].combine_chunks(), np.arange(len(table)))
-    expected = sorted((row, post) for row, post in match_all(raw_posts, parsed.values()) if row != 3)
+    parsed = [parse(row["query"], region_from_column(row["region"])) for row in table.to_pylist()]
+    expected = sorted((row, post) for row, post in match_all(raw_posts, parsed) if row != 3)
     assert len(expected) > 500
     assert match_index(merge_index(index) if merged else index, raw_posts, 64) == expected
 
@@ -70,8 +71,8 @@ def test_polygons_are_stored_and_indexed(tmp_path):
         (query, "", None if region is None else tuple(region))
         for query, region in zip(table["query"].to_pylist(), table["region"].to_pylist(), strict=True)
     ]
-    parsed, _ = parse_rows(table["query"].combine_chunks(), table["region"].combine_chunks(), np.arange(len(table)))
-    expected = sorted((row + 1, post) for row, post in match_all(raw_posts, parsed.values()))
+    parsed = [parse(row["query"], region_from_column(row["region"])) for row in table.to_pylist()]
+    expected = sorted((row + 1, post) for row, post in match_all(raw_posts, parsed))
     with open_store(tmp_path) as store:
         store.subscriptions.add_many(rows[:10])
         updater = IndexUpdater(store, tmp_path / "index", PlanRecord("hybrid", 3, 7))

@@ -36,7 +36,7 @@ class Conjunctions:
     @property
     def has_phrases(self) -> bool:
         """Whether posts must be analyzed with their gaps."""
-        return any(residual.phrases for residual in self.residuals)
+        return any(residual.phrase_terms() for residual in self.residuals)
 
     def __len__(self) -> int:
         return len(self.subscription)
@@ -61,7 +61,7 @@ class Conjunctions:
         """Return the same conjunctions without unused residuals and regions."""
         used = np.unique(self.residual[self.residual > 0])
         residuals = self.used_residuals()
-        in_residuals = np.array([region for residual in residuals for _, region in residual.regions], np.int64)
+        in_residuals = np.array([region for residual in residuals for region in residual.region_rows()], np.int64)
         firsts = sorted_unique(np.concatenate([in_residuals, self.anchor_region[self.anchor_region >= 0]]))
         is_shape = np.isnan(self.regions[firsts, 0])
         heights = np.where(is_shape, self.regions[firsts, 2], 1).astype(np.int64)

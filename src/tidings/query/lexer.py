@@ -12,7 +12,7 @@ from tidings.errors import QueryError
 from tidings.text import char_classes as c
 
 QUOTES = '"\u201c\u201d\u201e'  # straight, and the curly ones that phones and word processors insert
-_GAPS = r"\s\x00-\x1f\x7f-\x9f\u200b"  # white space, control characters, the zero-width space
+_GAPS = r"\s\x00-\x1f\x7f-\x9f"  # white space, control characters
 _GAP = re.compile(f"[{_GAPS}]")
 _QUOTE = re.compile(f"[{QUOTES}]")
 _WORD_END = re.compile(f"[{_GAPS}(){QUOTES}]")

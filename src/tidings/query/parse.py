@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from tidings.config import QUERY_LIMITS, QueryLimits
 from tidings.errors import QueryError
 from tidings.query.ast import LiteralNode, Not, Tree, make_and, make_or
+from tidings.query.cover import Entry, to_entries
 from tidings.query.dnf import IgnoredText, Query, Region
 from tidings.query.geo.region import validate_region
 from tidings.query.lexer import SymbolKind, iter_symbols
@@ -38,6 +39,11 @@ def parse(text: str, region: Region | None = None, limits: QueryLimits = QUERY_L
     """Return the parsed query, with `region` as a further requirement. Raises QueryError and nothing else."""
     parsed = parse_tree(text, region, limits)
     return Query(text, to_dnf(parsed.tree, limits), parsed.ignored, parsed.literal_count, parsed.depth)
+
+
+def parse_entries(text: str, region: Region | None = None, limits: QueryLimits = QUERY_LIMITS) -> tuple[Entry, ...]:
+    """Return what is indexed of a query: equivalent to `parse`, but large ORs are not multiplied out."""
+    return to_entries(parse_tree(text, region, limits).tree, limits)
 
 
 def parse_tree(text: str, region: Region | None = None, limits: QueryLimits = QUERY_LIMITS) -> QueryTree:

@@ -1,7 +1,8 @@
 """Residuals: what is left to check of a conjunction after its four least frequent terms.
 
 A residual is a sequence of numbers: ``n, further terms…`` ``n, forbidden terms…`` ``n, (negated, length, terms…)…``
-for phrases, ``n, (negated, region)…`` for regions, each identified by its first row (`geo/geometry.py`).
+for phrases, ``n, (negated, region)…`` for regions, each identified by its first row (`geo/geometry.py`), and
+``n, code…`` for a condition of n numbers (`condition.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from numba import types, uint8, uint32, uint64
 from numpy.typing import NDArray
 
 from tidings.jit import inline, kernel, read, write
+from tidings.query.condition import Tests, compile_condition, decode_tests, encode_tests
+from tidings.query.cover import Entry
 from tidings.query.dnf import Conjunction, Has, Literal, Phrase, Region
 from tidings.query.geo.geometry import Row, encode_region, is_inside
 
@@ -28,6 +31,7 @@ class BaseResidual:
     forbidden: tuple[int, ...]
     phrases: tuple[tuple[int, tuple[int, ...]], ...]  # (negated, terms)
     regions: tuple[tuple[int, int], ...]  # (negated, region)
+    tests: Tests = ()  # of the condition
 
     @classmethod
     def decode(cls, code: Sequence[int]) -> BaseResidual:
@@ -38,24 +42,46 @@ class BaseResidual:
             negated, length = next(numbers), next(numbers)
             phrases.append((negated, tuple(next(numbers) for _ in range(length))))
         regions = tuple((next(numbers), next(numbers)) for _ in range(next(numbers)))
-        return cls(forbidden, tuple(phrases), regions)
+        tests = decode_tests([next(numbers) for _ in range(next(numbers))])
+        return cls(forbidden, tuple(phrases), regions, tests)
 
     def encode(self) -> tuple[int, ...]:
         code = [len(self.forbidden), *self.forbidden, len(self.phrases)]
         for negated, terms in self.phrases:
             code += [negated, len(terms), *terms]
-        code.append(len(self.regions))
-        return (*code, *(number for region in self.regions for number in region))
+        code += [len(self.regions), *(number for region in self.regions for number in region)]
+        condition = encode_tests(self.tests)
+        return (*code, len(condition), *condition)
 
     def renumber(self, term: Callable[[int], int], region: Callable[[int], int]) -> BaseResidual:
         return BaseResidual(
             tuple(map(term, self.forbidden)),
             tuple((negated, tuple(map(term, terms))) for negated, terms in self.phrases),
             tuple((negated, region(number)) for negated, number in self.regions),
+            tuple(
+                test._replace(
+                    terms=tuple(map(term, test.terms)), region=test.region if test.terms else region(test.region)
+                )
+                for test in self.tests
+            ),
         )
 
     def terms(self) -> set[int]:
-        return {*self.forbidden, *(t for _, terms in self.phrases for t in terms)}
+        """Return all terms that affect the result."""
+        in_phrases = {term for _, terms in self.phrases for term in terms}
+        return in_phrases.union(self.forbidden, *(test.terms for test in self.tests))
+
+    def phrase_terms(self) -> set[int]:
+        """Return the terms that occur in phrases."""
+        in_tests = (test.terms for test in self.tests if len(test.terms) > 1)
+        return set().union(*(terms for _, terms in self.phrases), *in_tests)
+
+    def region_rows(self) -> list[int]:
+        """Return the regions that affect the result."""
+        return [region for _, region in self.regions] + [test.region for test in self.tests if not test.terms]
+
+
+EMPTY_RESIDUAL = BaseResidual((), (), ())
 
 
 @dataclass
@@ -66,6 +92,14 @@ class ResidualWriter:
     residuals: dict[BaseResidual, int] = field(default_factory=dict)
     _regions: dict[Literal, int] = field(default_factory=dict)
     _rows: list[Row] = field(default_factory=list)
+    _term_ids: dict[str, int] = field(default_factory=dict)
+
+    def term_number(self, term: str) -> int:
+        """Return the number of a term. A term is looked up once: queries with many conjunctions repeat their terms."""
+        number = self._term_ids.get(term)
+        if number is None:
+            number = self._term_ids[term] = self.term_id(term)
+        return number
 
     def required_terms(self, conjunction: Conjunction) -> list[int]:
         """Return all terms that a post must contain, those of phrases included."""
@@ -76,23 +110,25 @@ class ResidualWriter:
             elif isinstance(literal, Phrase):
                 terms.extend(literal.terms)
         # Sorted by text first: the order of a frozenset depends on PYTHONHASHSEED, and new terms get the next number.
-        return sorted({self.term_id(term) for term in sorted(terms)})
+        return sorted({self.term_number(term) for term in sorted(terms)})
 
-    def add_residual(self, conjunction: Conjunction) -> int:
+    def add_residual(self, entry: Entry) -> int:
         """Return the number of the residual, from 1 on; 0 if terms and at most one region are all."""
+        conjunction = entry.conjunction
         phrases = [(False, terms) for terms in sorted(p.terms for p in conjunction.required if isinstance(p, Phrase))]
         phrases += [(True, terms) for terms in sorted(p.terms for p in conjunction.forbidden if isinstance(p, Phrase))]
         regions = [(False, r) for r in sort_regions(conjunction.required)]
         regions += [(True, r) for r in sort_regions(conjunction.forbidden)]
         terms = sorted(h.term for h in conjunction.forbidden if isinstance(h, Has))
-        forbidden = sorted(map(self.term_id, terms))
+        forbidden = sorted(map(self.term_number, terms))
         is_one_region = len(regions) < 2 and not any(negated for negated, _ in regions)
-        if is_one_region and not phrases and not forbidden:
+        if is_one_region and not phrases and not forbidden and entry.condition is None:
             return 0
         base = BaseResidual(
             tuple(forbidden),
-            tuple(sorted((int(neg), tuple(map(self.term_id, terms))) for neg, terms in phrases)),
+            tuple(sorted((int(neg), tuple(map(self.term_number, terms))) for neg, terms in phrases)),
             tuple(sorted((int(neg), self.add_region(r)) for neg, r in regions)),
+            compile_condition(entry.condition, self.term_number, self.add_region),
         )
         return self.residuals.setdefault(base, len(self.residuals) + 1)
 
@@ -135,6 +171,34 @@ def _has_phrase(code, at, length, terms, start, end):  # type: ignore[no-untyped
 
 
 @inline
+def _has_all(code, at, length, bitmap):  # type: ignore[no-untyped-def]
+    """Return whether the post has all of the terms code[at : at + length], in any order."""
+    for offset in range(at, at + length):
+        if not has_term(bitmap, uint64(code[offset])):
+            return False
+    return True
+
+
+@inline
+def _check_condition(code, at, length, regions, bitmap, terms, start, end, lon, lat):  # type: ignore[no-untyped-def]
+    """Return whether a post satisfies the condition code[at : at + length]; see `condition.py`."""
+    test = _ZERO
+    while test < length:
+        first = at + test
+        count = uint64(code[first])
+        if count == 0:
+            holds = is_inside(regions, code[first + uint64(3)], lon, lat)
+        else:
+            holds = _has_all(code, first + uint64(3), count, bitmap)
+            if holds and count > 1:
+                holds = _has_phrase(code, first + uint64(3), count, terms, start, end)
+        test = uint64(code[first + _ONE]) if holds else uint64(code[first + uint64(2)])
+        if test == 0:
+            return False
+    return True
+
+
+@inline
 def check_residual(code, at, regions, bitmap, terms, start, end, lon, lat):  # type: ignore[no-untyped-def]
     """Return whether a post (bitmap, terms[start:end], position or NaN) satisfies the residual at `at`."""
     more = uint64(code[at])
@@ -153,7 +217,10 @@ def check_residual(code, at, regions, bitmap, terms, start, end, lon, lat):  # t
     at += _ONE
     for _ in range(phrases):
         length = uint64(code[at + _ONE])
-        if _has_phrase(code, at + uint64(2), length, terms, start, end) == (code[at] != 0):
+        holds = _has_all(code, at + uint64(2), length, bitmap)
+        if holds:
+            holds = _has_phrase(code, at + uint64(2), length, terms, start, end)
+        if holds == (code[at] != 0):
             return False
         at += uint64(2) + length
     region_count = uint64(code[at])
@@ -162,7 +229,7 @@ def check_residual(code, at, regions, bitmap, terms, start, end, lon, lat):  # t
         if is_inside(regions, code[at + _ONE], lon, lat) == (code[at] != 0):
             return False
         at += uint64(2)
-    return True
+    return _check_condition(code, at + _ONE, uint64(code[at]), regions, bitmap, terms, start, end, lon, lat)
 
 
 @kernel(

@@ -10,10 +10,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidings.errors import QueryError
-from tidings.query.dnf import Query, Region
+from tidings.query.cover import Entry
+from tidings.query.dnf import Region
 from tidings.query.geo.polygon import polygons_from_numbers
 from tidings.query.geo.region import make_rectangle
-from tidings.query.parse import parse
+from tidings.query.parse import parse_entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +27,14 @@ class InvalidSubscription:
 
 def parse_rows(
     queries: pa.Array, regions: pa.Array | None, rows: NDArray[np.intp]
-) -> tuple[dict[int, Query], list[InvalidSubscription]]:
-    """Return the parsed queries of these rows, each with the region of its column, and the invalid rows."""
-    parsed: dict[int, Query] = {}
+) -> tuple[dict[int, tuple[Entry, ...]], list[InvalidSubscription]]:
+    """Return the index entries of the queries of these rows, each with the region of its column; and invalid rows."""
+    parsed: dict[int, tuple[Entry, ...]] = {}
     invalid: list[InvalidSubscription] = []
     columns = [None] * len(rows) if regions is None else regions.take(pa.array(rows)).to_pylist()
     for row, text, value in zip(rows.tolist(), queries.take(pa.array(rows)).to_pylist(), columns, strict=True):
         try:
-            parsed[row] = parse(text or "", region_from_column(value))
+            parsed[row] = parse_entries(text or "", region_from_column(value))
         except QueryError as error:
             invalid.append(InvalidSubscription(row, str(error)))
     return parsed, invalid

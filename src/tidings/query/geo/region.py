@@ -12,7 +12,7 @@ from tidings.query.geo.polygon import make_polygons
 WITHIN_PREFIX, NEAR_PREFIX = "within:", "near:"
 MAX_RADIUS_KM = 20_016.0  # half the circumference of the Earth: everything
 
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")  # float() also accepts 1_0 and nan
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")  # float() also accepts 1_0 and nan
 _WITHIN_HINT = "Write within:west,south,east,north in degrees."
 _NEAR_HINT = "Write near:latitude,longitude,kilometres, for example near:51.5,-0.13,25."
 
