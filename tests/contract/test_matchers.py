@@ -25,7 +25,11 @@ def to_posts(*texts: str) -> list[RawPost]:
 
 
 @every_matcher
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=settings.default.max_examples // 7,  # 14, and 42 in `make test-long`
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(queries=query_lists, posts=post_lists, batch_size=st.sampled_from([1, 3, 1000]))
 @example(queries=["cat OR dog", "cat OR dog"], posts=to_posts("cat dog", "dog", ""), batch_size=1000)
 @example(queries=["within:0,0,10,10 OR cat"], posts=[RawPost("cat", 3.0, 3.0)], batch_size=1)

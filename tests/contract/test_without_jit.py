@@ -7,14 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
-SELECTED = "test_with_deduplication or test_every_branch and 1000 and not 70 and not trie"
+FAST = "test_with_deduplication or test_every_branch and 1000 and not 70 and not trie and not hybrid"
+HYBRID = "test_every_branch and 1000 and not 70 and hybrid"  # learning such a plan takes a minute
 
 
-def test_kernels_give_the_same_results_without_the_compiler():
+@pytest.mark.parametrize("selected", [FAST, pytest.param(HYBRID, marks=pytest.mark.long)], ids=["fast", "hybrid"])
+def test_kernels_give_the_same_results_without_the_compiler(selected):
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), environment.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-k", SELECTED]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-k", selected]
     # Hashes overflow on purpose; only plain NumPy warns about it.
     warnings = ["-W", "ignore:overflow encountered:RuntimeWarning"]
     files = ["tests/contract/test_dedup.py", "tests/contract/test_examples.py"]

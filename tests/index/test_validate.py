@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from tidings.errors import QueryError
 from tidings.index import validate
 from tidings.query import table as query_table
+from tidings.query.cost import query_cost
 from tidings.query.geo.region import make_rectangle
-from tidings.query.parse import parse
 from tidings.schemas import REGION_TYPE
 from tidings.testing.strategies import STOP_WORDS, WORDS, queries
 
-words = st.sampled_from([*WORDS, *STOP_WORDS, "OR", "NOT", "(", '"', "#", "within:1,2"])
+words = st.sampled_from([*WORDS, *STOP_WORDS, "rain " * 9, "OR", "NOT", "(", '"', "#", "within:1,2"])
 query_texts = st.one_of(queries, st.lists(words, max_size=4).map(" ".join))
 sides = st.one_of(st.none(), st.just([1.0, 2.0, 3.0, 4.0]), st.just([3.0, 2.0, 1.0, 4.0]))
 
@@ -25,14 +25,16 @@ def table(pairs):
     return pa.table({"query": pa.array(texts, pa.string()), "region": pa.array(regions, REGION_TYPE)})
 
 
-def parser_errors(pairs):
-    errors = []
+def parse_pairs(pairs):
+    """Return the errors of the parser, and the cost of each row."""
+    errors, costs = [], []
     for row, (text, where) in enumerate(pairs):
         try:
-            parse(text, None if where is None else make_rectangle(*where))
+            costs.append(query_cost(text, None if where is None else make_rectangle(*where)))
         except QueryError as error:
             errors.append((row, str(error)))
-    return errors
+            costs.append(1)
+    return errors, costs
 
 
 @pytest.mark.parametrize("parser_only_rows", [0, 1_000])
@@ -43,12 +45,13 @@ def test_find_invalid_agrees_with_the_parser(parser_only_rows, pairs):
         patch.setattr(validate, "_PARSER_ONLY_ROWS", parser_only_rows)
         patch.setattr(validate, "_CHUNK_ROWS", 5)
         found = validate.find_invalid(table(pairs))
-    assert [(invalid.row, invalid.reason) for invalid in found] == parser_errors(pairs)
+    invalid, costs = found
+    assert ([(row.row, row.reason) for row in invalid], costs.tolist()) == parse_pairs(pairs)
 
 
 def test_simple_queries_of_a_large_table_are_not_parsed(monkeypatch):
     parsed: list[str] = []
-    monkeypatch.setattr(query_table, "parse", lambda text, where: parsed.append(text))
+    monkeypatch.setattr(query_table, "parse_entries", lambda text, where: parsed.append(text) or ())
     simple = [(f"storm rain{row}", None) for row in range(validate._PARSER_ONLY_ROWS)]
     validate.find_invalid(table([*simple, ("storm -rain", None)]))
     assert parsed == ["storm -rain"]

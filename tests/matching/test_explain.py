@@ -87,6 +87,7 @@ def test_it_renders_as_plain_text():
         "Ignored, because it has no effect:",
         "  the   (character 11: a stop word)",
         "Limits used: characters 13 of 4,096, depth 1 of 20, literals 2 of 1,024, conjunctions 1 of 1,024.",
+        "Cost: 1 (a plain word costs 1).",
         "The text matches:",
         "  1. true",
         "     yes cat: “cat” at character 4",

@@ -10,7 +10,7 @@ from tidings.index.builder import apply_changes, create_index
 from tidings.index.decompile import decompile
 from tidings.matching.brute_force import RawPost, match_all
 from tidings.matching.segment_matcher import SegmentMatcher
-from tidings.query.table import parse_rows
+from tidings.query.parse import parse
 from tidings.testing.pipeline import match_index
 
 STEP = 1 / 1024  # degrees: the resolution of boxes in the smallest cells
@@ -59,8 +59,8 @@ def test_spatial_entries_match_as_by_brute_force_also_after_removals(tmp_path, s
     index, invalid = create_index(tmp_path / "index", table)
     removed = rng.choice(len(subscribed), 200, replace=False)
     assert invalid == ()
-    parsed, _ = parse_rows(table["query"].combine_chunks(), None, np.arange(len(table)))
-    expected = sorted(match_all(raw_posts, parsed.values()))
+    parsed = [parse(query) for query in table["query"].to_pylist()]
+    expected = sorted(match_all(raw_posts, parsed))
     assert len(expected) > 1 << 14, "the matches must not fit the initial buffers"
     assert match_index(index, raw_posts, 2_000) == expected
     changed, _ = apply_changes(index, table.slice(0, 300), pa.array(removed))

@@ -81,6 +81,17 @@ def apply_changes(
     return writer.publish(vocabulary), compiled.invalid
 
 
+def prepare_addition(index: Index, added: pa.Table) -> UnpublishedVersion:
+    """Do the slow part of adding many subscriptions. The log position stays: the caller knows what is included."""
+    vocabulary = GrowingVocabulary(index.vocabulary, index.manifest.terms)
+    writer = IndexWriter(index.folder, index.manifest)
+    compiled = compile_subscriptions(added, vocabulary)
+    ids = added.column("id").combine_chunks().take(pa.array(compiled.rows))
+    writer.remove(index, [ids])
+    writer.add(compiled.conjunctions.sort_by_subscription(), ids, vocabulary)
+    return UnpublishedVersion(writer, vocabulary)
+
+
 def merge_index(index: Index) -> Index:
     """Publish the next version with one segment per shard: terms are renumbered, removed subscriptions dropped."""
     return prepare_merge(index).publish(index.version + 1)

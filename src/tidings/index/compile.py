@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from tidings.index.bulk_parse import SimpleQueries, parse_simple
 from tidings.query.conjunctions import Conjunctions
-from tidings.query.dnf import Conjunction, Query
+from tidings.query.cover import Entry
+from tidings.query.dnf import Conjunction
 from tidings.query.geo.geometry import bounding_areas, deduplicate_regions
 from tidings.query.residual import ResidualWriter, sort_regions
 from tidings.query.table import InvalidSubscription, parse_rows
@@ -76,18 +77,21 @@ def compile_subscriptions(table: pa.Table, vocabulary: GrowingVocabulary) -> Com
 
 
 def _assemble(
-    simple: SimpleQueries, parsed: dict[int, Query], invalid: list[InvalidSubscription], vocabulary: GrowingVocabulary
+    simple: SimpleQueries,
+    parsed: dict[int, tuple[Entry, ...]],
+    invalid: list[InvalidSubscription],
+    vocabulary: GrowingVocabulary,
 ) -> CompiledSubscriptions:
     """Number the valid subscriptions in the order of their rows; conjunctions of simple queries come first."""
     writer = ResidualWriter(vocabulary.number)
     rows = np.sort(np.concatenate([np.flatnonzero(simple.sizes), np.fromiter(parsed, np.int64, len(parsed))]))
     simple_rows, simple_lengths = simple.conjunctions()
-    others = [(row, conjunction) for row, query in parsed.items() for conjunction in query.conjunctions]
-    other_terms = [writer.required_terms(conjunction) for _, conjunction in others]
-    residuals = [writer.add_residual(conjunction) for _, conjunction in others]
+    others = [(row, entry) for row, entries in parsed.items() for entry in entries]
+    other_terms = [writer.required_terms(entry.conjunction) for _, entry in others]
+    residuals = [writer.add_residual(entry) for _, entry in others]
     lengths = np.concatenate([simple_lengths, np.array([len(terms) for terms in other_terms], np.int64)])
     row_of = np.concatenate([simple_rows, np.array([row for row, _ in others], np.int64)])
-    anchor_regions = _anchor_regions([conjunction for _, conjunction in others], writer)
+    anchor_regions = _anchor_regions([entry.conjunction for _, entry in others], writer)
     simple_regions, boxes = _simple_regions(simple, writer)
     regions, new_row = deduplicate_regions(np.concatenate([writer.region_rows(), boxes]))
     region_of = np.concatenate([simple_regions[simple_rows], np.array(anchor_regions, np.int64)])

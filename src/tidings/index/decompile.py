@@ -10,11 +10,10 @@ from tidings.index.layout import INLINE_TERMS, TERM_MASK
 from tidings.index.segment import Segment
 from tidings.jit import kernel, read, write
 from tidings.query.conjunctions import Conjunctions
-from tidings.query.residual import BaseResidual
+from tidings.query.residual import EMPTY_RESIDUAL, BaseResidual
 from tidings.ragged import take_rows
 
 _ONE = np.uint64(1)
-_EMPTY_RESIDUAL = BaseResidual((), (), ())
 
 
 def decompile(segment: Segment, removed: NDArray[np.uint8]) -> Conjunctions:
@@ -97,7 +96,7 @@ def _residuals(segment: Segment, remaining: NDArray[np.int64]) -> tuple[NDArray[
     for entry, start, end in zip(segment.residual_entries[which].tolist(), starts, ends, strict=True):
         code = segment.residual_code[start:end].tolist()
         base = BaseResidual.decode(code[1 + code[0] :])
-        if base != _EMPTY_RESIDUAL:
+        if base != EMPTY_RESIDUAL:
             residual_of[entry] = numbers.setdefault(base, len(numbers) + 1)
     return residual_of, list(numbers)
 

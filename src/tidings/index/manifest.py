@@ -10,7 +10,7 @@ from tidings.errors import IndexDamaged
 from tidings.index.files import FileRecord, load_json, save_json
 
 FORMAT = "tidings-index"
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +89,12 @@ def _version_of(path: Path) -> int:
 
 def save_manifest(folder: Path, manifest: Manifest) -> None:
     """Publish a version: it is visible from now on."""
-    save_json(
-        manifest_path(folder, manifest.version),
-        {"format": FORMAT, "format_version": FORMAT_VERSION, **asdict(manifest)},
-    )
+    save_json(manifest_path(folder, manifest.version), to_dict(manifest))
+
+
+def to_dict(manifest: Manifest) -> dict[str, Any]:
+    """Return the content of the file of a manifest."""
+    return {"format": FORMAT, "format_version": FORMAT_VERSION, **asdict(manifest)}
 
 
 def load_manifest(folder: Path, version: int) -> Manifest:
@@ -105,7 +107,7 @@ def load_manifest(folder: Path, version: int) -> Manifest:
         found = body.get("format_version")
         raise IndexDamaged(path, f"has format {found}, but format {FORMAT_VERSION} is needed. Build the index again.")
     try:
-        return _parse_manifest(body)
+        return from_dict(body)
     except (KeyError, TypeError, AttributeError) as error:
         raise IndexDamaged(path, "a field is missing or invalid. Build the index again.") from error
 
@@ -117,7 +119,8 @@ def has_older_format(folder: Path, version: int) -> bool:
     return body.get("format") == FORMAT and isinstance(number, int) and number < FORMAT_VERSION
 
 
-def _parse_manifest(body: dict[str, Any]) -> Manifest:
+def from_dict(body: dict[str, Any]) -> Manifest:
+    """Return the manifest of the content of its file; KeyError, TypeError or AttributeError if it is invalid."""
     return Manifest(
         version=body["version"],
         id_schema=body["id_schema"],

@@ -16,7 +16,7 @@ from tidings.index.id_lookup import id_order
 from tidings.index.spatial_postings import build_spatial_postings
 from tidings.query.conjunctions import Conjunctions
 from tidings.query.geo.geometry import bounding_boxes
-from tidings.query.residual import write_residuals
+from tidings.query.residual import EMPTY_RESIDUAL, write_residuals
 
 UintArray = NDArray[np.uint32]
 
@@ -189,7 +189,7 @@ def _residuals(
     """Return (entries that have a residual, where each residual starts, the code)."""
     residual_entries = np.flatnonzero(residual[chosen]).astype(np.uint32)
     which = chosen[residual_entries]
-    bases: list[Sequence[int]] = [(), (0, 0, 0), *(base.encode() for base in conjunctions.residuals)]
+    bases: list[Sequence[int]] = [(), EMPTY_RESIDUAL.encode(), *(base.encode() for base in conjunctions.residuals)]
     base_start = np.cumsum([0, *map(len, bases)]).astype(np.uint32)
     base_code = np.fromiter((number for base in bases for number in base), np.uint32, int(base_start[-1]))
     firsts, lasts = starts[which] + np.uint64(layout.INLINE_TERMS), ends[which]

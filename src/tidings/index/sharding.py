@@ -128,7 +128,7 @@ def needed_terms(part: Conjunctions) -> NDArray[np.uint32]:
 
 def phrase_terms(part: Conjunctions) -> NDArray[np.uint32]:
     """Return the terms that occur in phrases, ascending: only after these does a gap in a post matter."""
-    terms = {term for residual in part.used_residuals() for _, phrase in residual.phrases for term in phrase}
+    terms = {term for residual in part.used_residuals() for term in residual.phrase_terms()}
     return np.array(sorted(terms), np.uint32)
 
 

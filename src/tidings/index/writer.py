@@ -143,13 +143,17 @@ class IndexWriter:
         file = self._write_arrays("removed", {"rows": all_rows}) + "/rows.npy"
         return replace(record, removed=file, removed_count=len(all_rows))
 
-    def publish(self, vocabulary: GrowingVocabulary) -> Index:
-        """Write new terms and the manifest. The version is visible only from then on."""
+    def finish(self, vocabulary: GrowingVocabulary) -> Manifest:
+        """Write new terms and return the manifest, the only file that is missing then."""
         if len(vocabulary.added):
             self._add_layer(vocabulary.added.terms())
         self._drop_unused()
         self.update(files=self._files())
-        save_manifest(self.folder, self.manifest)
+        return self.manifest
+
+    def publish(self, vocabulary: GrowingVocabulary) -> Index:
+        """Write new terms and the manifest. The version is visible only from then on."""
+        save_manifest(self.folder, self.finish(vocabulary))
         return Index(self.folder, self.manifest)
 
     def _add_layer(self, terms: Sequence[bytes]) -> None:

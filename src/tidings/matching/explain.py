@@ -9,6 +9,7 @@ from typing import Any
 from tidings.config import QUERY_LIMITS
 from tidings.matching.brute_force import literal_holds
 from tidings.query.ast import iter_literals
+from tidings.query.cost import query_cost
 from tidings.query.dnf import Circle, Conjunction, Has, Literal, Phrase, Polygons, Rectangle, Region
 from tidings.query.parse import parse, parse_tree
 from tidings.query.to_dnf import dnf_size
@@ -58,6 +59,7 @@ class Explanation:
     conjunctions: tuple[ConjunctionExplanation, ...]
     ignored: tuple[IgnoredExplanation, ...]
     limits: dict[str, tuple[int, int]]
+    cost: int
     text: str | None = None
     is_match: bool | None = None
 
@@ -74,7 +76,8 @@ class Explanation:
         uses = [f"{name} {used:,} of {limit:,}" for name, (used, limit) in self.limits.items()]
         limits = f"Limits used: {', '.join(uses)}."
         head = "Matches a post when any of these is true:"
-        return [head, *self._conjunction_lines(), *self._ignored_lines(), limits, *self._match_lines()]
+        cost = f"Cost: {self.cost:,} (a plain word costs 1)."
+        return [head, *self._conjunction_lines(), *self._ignored_lines(), limits, cost, *self._match_lines()]
 
     def _conjunction_lines(self) -> list[str]:
         return [
@@ -128,7 +131,7 @@ def explain(
     }
     ignored = tuple(IgnoredExplanation(text[i.start : i.end], i.start, i.end, i.reason) for i in query.ignored)
     is_match = None if post is None else any(conjunction.is_match for conjunction in conjunctions)
-    return Explanation(text, conjunctions, ignored, limits, post_text, is_match)
+    return Explanation(text, conjunctions, ignored, limits, query_cost(text, region), post_text, is_match)
 
 
 def choose_anchor(conjunction: Conjunction, order: dict[Literal, int], rarity: Rarity | None = None) -> str:

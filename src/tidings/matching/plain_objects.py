@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tidings.query.condition import LiteralTest, pass_tests
 from tidings.query.conjunctions import Conjunctions
 from tidings.query.geo.geometry import contains
 from tidings.query.residual import BaseResidual
@@ -52,7 +53,14 @@ def satisfies_residual(residual: BaseResidual, regions: NDArray[np.float64], pos
         post.terms.isdisjoint(residual.forbidden)
         and all(_has_phrase(terms, post.sequence) != negated for negated, terms in residual.phrases)
         and all(contains(regions, region, post.lon, post.lat) != negated for negated, region in residual.regions)
+        and pass_tests(residual.tests, lambda test: _holds(test, regions, post))
     )
+
+
+def _holds(test: LiteralTest, regions: NDArray[np.float64], post: PlainPost) -> bool:
+    if test.terms:
+        return _has_phrase(test.terms, post.sequence)
+    return bool(contains(regions, test.region, post.lon, post.lat))
 
 
 def _has_phrase(terms: Sequence[int], sequence: Sequence[int]) -> bool:

@@ -13,7 +13,7 @@ from tidings.routing.router import RoutedBatch
 
 Counts = NDArray[np.int64]
 Positions = NDArray[np.float64]  # longitude and latitude; NaN if a post has no position
-_NO_TEXTS = pa.array([], pa.large_string())
+_NO_TEXTS = pa.nulls(0, pa.large_string())  # pa.array would import pandas
 
 
 def _no_counts() -> Counts:
