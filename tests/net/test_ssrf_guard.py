@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from contextlib import asynccontextmanager
 
 import aiohttp
@@ -142,6 +143,30 @@ def test_a_redirect_to_an_internal_address_is_refused():
     result, requested = asyncio.run(attempt())
     assert result.address == "127.0.0.1"
     assert requested == []
+
+
+def test_lookups_do_not_wait_for_name_servers_that_never_answer(monkeypatch):
+    release = threading.Event()
+
+    def look_up(host, port, *arguments):
+        if host != "good.example":
+            release.wait(30)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("8.8.8.8", port))]
+
+    async def resolve():
+        session = guarded_session(connections=200)
+        resolver = session.connector._resolver
+        dead = [asyncio.create_task(resolver.resolve(f"{number}.dead.example")) for number in range(199)]
+        try:
+            await asyncio.sleep(0)
+            return await asyncio.wait_for(resolver.resolve("good.example"), 10)
+        finally:
+            release.set()
+            await asyncio.gather(*dead)
+            await session.close()
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    assert [found["host"] for found in asyncio.run(resolve())] == ["8.8.8.8"]
 
 
 def test_allowed_addresses_are_reached():

@@ -18,16 +18,15 @@ from tidings.net.allowlist import PUBLIC_ONLY, AllowedNetworks
 from tidings.version import __version__
 
 USER_AGENT = f"Tidings/{__version__} (feed reader and alerts; standing queries over posts)"
-_LOOKUP_THREADS = 64  # enough that a name server that never answers does not block other lookups
 _MAX_CONNECTIONS = 256
 _AddressInfo = tuple[Any, Any, int, str, tuple[Any, ...]]
 
 
 class AddressRefused(OSError):
-    """A host at an address that is not permitted. The message does not reveal the address that the name resolved to."""
+    """A host at an address that is not permitted. The message reveals nothing about the address."""
 
     def __init__(self, host: str, address: str) -> None:
-        super().__init__(f"{host} is on a private network; the administrator can allow it")
+        super().__init__("This address is on a private network; the administrator can allow it.")
         self.host = host
         self.address = address
 
@@ -36,11 +35,14 @@ class AddressRefused(OSError):
 
 
 class GuardedResolver(AbstractResolver):
-    """Resolve names with the system resolver and drop addresses that are not permitted."""
+    """Resolve names with the system resolver and drop addresses that are not permitted.
 
-    def __init__(self, allow: AllowedNetworks = PUBLIC_ONLY) -> None:
+    With a thread per connection, no lookup waits for others whose name server never answers.
+    """
+
+    def __init__(self, allow: AllowedNetworks = PUBLIC_ONLY, threads: int = _MAX_CONNECTIONS) -> None:
         self._allow = allow
-        self._threads = ThreadPoolExecutor(_LOOKUP_THREADS, thread_name_prefix="tidings-names")
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="tidings-names")
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -87,7 +89,7 @@ def guarded_session(
         return socket.socket(family, kind, protocol)
 
     connector = aiohttp.TCPConnector(
-        resolver=resolver or GuardedResolver(allow),
+        resolver=resolver or GuardedResolver(allow, connections or _MAX_CONNECTIONS),  # 0: no limit
         socket_factory=create_socket,
         use_dns_cache=False,
         limit=connections,

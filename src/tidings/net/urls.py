@@ -1,4 +1,4 @@
-"""Normalize URLs, so that differently written URLs of one feed are equal."""
+"""Normalize URLs, so that differently written URLs of one feed are equal, and hide their passwords."""
 
 from __future__ import annotations
 
@@ -12,25 +12,33 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f\u200b-\u200f\u2028-\u202e\ufeff\ud800-\udfff]")
 _SAFE_CHARACTERS = "%/:=&?~#+!$,;'@()*[]|"
 _OTHER_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:(?!//|\d)", re.IGNORECASE)
+_SHOWN_CHARACTERS = 80
+_MASK = "•••"
+_USERINFO = re.compile(r"^((?:[a-z][a-z0-9+.-]*:)?//)?[^/?#]*@", re.IGNORECASE)
+_BEFORE_AT_SIGN = re.compile(r"^([a-z][a-z0-9+.-]*://)?.*@", re.IGNORECASE | re.DOTALL)
 
 
 def normalize_url(url: str) -> str:
     """Return the normalized URL. Raises InputError if it is not a valid http or https URL.
 
     Scheme and host become lower case, the host ASCII; default port and fragment are dropped; the path is at least `/`.
-    The default scheme is https; some pages write `feed:` for http.
+    The default scheme is https, for hosts with a dot; some pages write `feed:` for http.
     """
     text = url.strip()
     if text.lower().startswith("feed:"):
         text = text[5:] if text[5:].lower().startswith("http") else f"http:{text[5:]}"
-    if "://" not in text:
-        text = "https://" + text
     if len(text) > MAX_URL_CHARACTERS:
-        raise InputError(f"{url[:80]!r}…: not a web address (it has more than {MAX_URL_CHARACTERS:,} characters).")
+        raise _invalid(url, f"it has more than {MAX_URL_CHARACTERS:,} characters")
     if unprintable := _UNPRINTABLE.search(text):
-        content = "spaces" if unprintable[0] == " " else "unprintable characters"
-        raise InputError(f"{url[:80]!r}: not a web address (it has {content}).")
-    return _rebuild(text, url)
+        raise _invalid(url, "it has spaces" if unprintable[0] == " " else "it has unprintable characters")
+    return _rebuild(text if "://" in text else _add_scheme(text), url)
+
+
+def _add_scheme(text: str) -> str:
+    host = re.split(r"[/?#]", text, maxsplit=1)[0].rpartition("@")[2]
+    if "." not in host and not host.lower().startswith(("localhost", "[")) and not _OTHER_SCHEME.match(text):
+        raise _invalid(text, "write it like https://example.org/feed")
+    return "https://" + text
 
 
 def _rebuild(text: str, given: str) -> str:
@@ -40,7 +48,7 @@ def _rebuild(text: str, given: str) -> str:
     except ValueError as error:  # also UnicodeError
         if _OTHER_SCHEME.match(given.strip()):
             raise _scheme_error(given) from None
-        raise InputError(f"{given[:80]!r}: not a web address ({error}).") from None
+        raise _invalid(given, _explain(error)) from None
     if scheme not in _DEFAULT_PORTS or not host:
         raise _scheme_error(given)
     netloc = f"[{host}]" if ":" in host else host
@@ -56,8 +64,37 @@ def _to_ascii(host: str) -> str:
     return name if name.isascii() else name.encode("idna").decode("ascii")
 
 
+def _explain(error: ValueError) -> str:
+    if str(error).startswith("Port"):
+        return "its port is not a valid number"
+    return "its host name is not valid"
+
+
+def _invalid(given: str, reason: str) -> InputError:
+    return InputError(f"{_show(given)}: not a web address ({reason}).")
+
+
 def _scheme_error(given: str) -> InputError:
-    return InputError(f"{given[:80]!r}: only http and https addresses are supported.")
+    return InputError(f"{_show(given)}: only http and https addresses are supported.")
+
+
+def _show(given: str) -> str:
+    """Return the beginning of an invalid address, quoted; everything before an `@` may be a password."""
+    shown = _BEFORE_AT_SIGN.sub(rf"\g<1>{_MASK}@", given)
+    return repr(shown[:_SHOWN_CHARACTERS]) + ("…" if len(shown) > _SHOWN_CHARACTERS else "")
+
+
+def mask_userinfo(url: str) -> str:
+    """Return a URL with user name and password masked: `https://•••@host/feed`.
+
+    The user name is masked too: some sites use it as an access key.
+    """
+    return _USERINFO.sub(rf"\g<1>{_MASK}@", url)
+
+
+def drop_userinfo(url: str) -> str:
+    """Return a URL without user name and password: `https://host/feed`."""
+    return _USERINFO.sub(r"\g<1>", url)
 
 
 def host_of(url: str) -> str:
