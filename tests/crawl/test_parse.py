@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import zipfile
 from contextlib import suppress
 from dataclasses import astuple, replace
@@ -12,16 +13,16 @@ from datetime import datetime
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.crawl.servers import item, rss
 from tests.data import shared
 
 from tidings.crawl import parse_lenient, parse_xml
 from tidings.crawl.article import Article, NotAFeed
+from tidings.crawl.dates import parse_any_date, parse_date
 from tidings.crawl.discover import find_feed_links
-from tidings.crawl.normalize import parse_any_date, parse_date
 from tidings.crawl.opml import OpmlFeed, read_opml, write_opml
 from tidings.crawl.parse import parse
 from tidings.errors import InputError
+from tidings.testing.feed_servers import item, rss
 
 URL = "https://a.example/dir/feed"
 NOON = 1_767_268_800.0  # 2026-01-01 12:00 UTC
@@ -291,8 +292,19 @@ def test_opml_folders_are_searched():
         (b"<rss/>", "root element is <rss>, not <opml>"),
         (b'<!DOCTYPE o [<!ENTITY a "b">]><opml>&a;</opml>', "declares entities"),
         (b'<!DOCTYPE o [<!ENTITY a SYSTEM "file:///etc/passwd">]><opml>&a;</opml>', "declares entities"),
+        (b"<!DOCTYPE o [<!ATTLIST a b CDATA 'c'>]><opml><a/></opml>", "declares entities or attributes"),
+        (b"<opml>" + b"<o/>" * 2_000_000 + b"</opml>", "more than 50,000 elements"),
+        (b"<opml>" + b"<o>" * 2_000_000, "more than 50,000 elements"),
+        (
+            b"<opml><o " + b"".join(b"a%d='' " % number for number in range(500_000)) + b"/></opml>",
+            "larger than 256 KB",
+        ),
+        (b"<opml><!--" + b"a" * 8_000_000 + b"--></opml>", "larger than 256 KB"),
     ],
+    ids=range(9),
 )
-def test_invalid_opml_is_rejected_with_the_reason(document, reason):
+def test_invalid_opml_is_rejected_with_the_reason_and_little_work(document, reason):
+    started = time.thread_time()
     with pytest.raises(InputError, match=reason):
         read_opml(document)
+    assert time.thread_time() - started < 0.5  # with a tree: 2 s

@@ -20,7 +20,8 @@ from tidings.crawl.decide import (
 )
 from tidings.crawl.fetch import FeedResponse
 from tidings.crawl.identity import unpack_known
-from tidings.crawl.rate_limit import HostRateLimit, HostRateLimits
+from tidings.crawl.lanes import VisitCost
+from tidings.crawl.rate_limit import HostRateLimit, HostRateLimits, VisitLimits
 from tidings.crawl.schedule import (
     DAY_S,
     SchedulePolicy,
@@ -123,20 +124,31 @@ def due(number: int, host: str) -> DueFeed:
     return DueFeed(number, f"https://{host}/{number}", 0.0, "{}")
 
 
+LIMITS = VisitLimits(feeds=6, host_s=15.0)
+
+
 def test_requests_to_a_host_are_limited_per_round():
-    hosts = HostRateLimits(HostRateLimit(min_interval_s=5.0, round_s=20.0))
-    waiting = [due(n, "big.example") for n in range(10)] + [due(99, "small.example")]
-    assert [one.id for one in hosts.select_visitable(waiting, BEGIN)] == [0, 1, 2, 3, 99]
+    hosts = HostRateLimits(HostRateLimit(min_interval_s=5.0))
+    waiting = [due(n, "big.example") for n in range(10)] + [due(n, f"{n}.example") for n in range(97, 100)]
+    assert [one.id for one in hosts.select_visitable(waiting, BEGIN, LIMITS)] == [0, 1, 2, 3, 97, 98]
     hosts.record_request("https://big.example/x", BEGIN)
-    assert [one.id for one in hosts.select_visitable(waiting, BEGIN + 4.9)] == [99]
-    assert len(hosts.select_visitable(waiting, BEGIN + 5)) == 5
+    assert [one.id for one in hosts.select_visitable(waiting, BEGIN + 4.9, LIMITS)] == [97, 98, 99]
+    assert len(hosts.select_visitable(waiting, BEGIN + 5, LIMITS)) == 6
+
+
+def test_host_that_another_round_visits_is_left_out():
+    hosts = HostRateLimits()
+    limits = replace(LIMITS, busy_hosts={"a.example"})
+    assert hosts.select_visitable([due(2, "a.example"), due(3, "b.example")], BEGIN, limits) == [due(3, "b.example")]
 
 
 def test_retry_after_applies_to_all_feeds_of_a_host():
     hosts = HostRateLimits()
     hosts.record_request("https://a.example/1", BEGIN, wait_s=600.0)
     hosts.record_request("https://a.example/2", BEGIN + 1)
-    assert hosts.select_visitable([due(2, "a.example"), due(3, "b.example")], BEGIN + 599) == [due(3, "b.example")]
+    assert hosts.select_visitable([due(2, "a.example"), due(3, "b.example")], BEGIN + 599, LIMITS) == [
+        due(3, "b.example")
+    ]
     assert hosts.next_free_at([due(2, "a.example")]) == BEGIN + 600
 
 
@@ -159,10 +171,12 @@ class World:
             304 if unchanged else 200, self.asked.url, self.asked.url, b"" if unchanged else body, {"etag": etag}
         )
         if is_unchanged(self.asked, told):
-            outcome = decide_unchanged(self.asked, told, now, POLICY)
+            outcome = decide_unchanged(self.asked, told, now, POLICY, VisitCost())
         else:
             articles = tuple(Article(f"g{n}", f"https://a.example/{n}", f"T{n}", "x", "", self.times[n]) for n in shown)
-            outcome = decide_read(self.asked, told, ParsedFeed("F", "https://a.example/", articles), now, POLICY)
+            outcome = decide_read(
+                self.asked, told, ParsedFeed("F", "https://a.example/", articles), now, POLICY, VisitCost()
+            )
         for post in outcome.visited.posts:
             assert post["link"] not in self.found, "told twice"
             self.found[post["link"]] = now
@@ -196,12 +210,12 @@ def test_no_article_is_missed_or_repeated_over_months(per_day, days):
 def test_feed_that_is_down_for_a_month_is_visited_daily():
     now, asked, requests = BEGIN, FeedVisit(1, "https://a.example/f", VisitMemory()), 0
     while now < BEGIN + 30 * DAY_S:
-        outcome = decide_failed(asked, "it cannot be reached", now, POLICY, None)
+        outcome = decide_failed(asked, "it cannot be reached", now, POLICY, None, 0, VisitCost())
         asked = replace(asked, memory=VisitMemory.from_json(outcome.visited.visit))
         now, requests = outcome.visited.due_at, requests + 1
     assert 30 < requests < 45
     told = FeedResponse(200, asked.url, asked.url, b"x", {})
-    back = decide_read(asked, told, ParsedFeed("F", "", (Article("g", "", "T", "x"),)), now, POLICY)
+    back = decide_read(asked, told, ParsedFeed("F", "", (Article("g", "", "T", "x"),)), now, POLICY, VisitCost())
     assert (back.visited.state, len(back.visited.posts)) == ("ok", 1)
     assert back.visited.due_at < now + 2 * HOUR_S
 

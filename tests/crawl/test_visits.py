@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from email.utils import formatdate
 
-from tests.crawl.servers import BEGIN, OPTIONS, after_visit, answer, feed, http_server, item, rss, visit_all
+import pytest
+from tests.crawl.servers import BEGIN, OPTIONS, after_visit, feed, visit_all
 
 from tidings.crawl.crawler import Crawler
 from tidings.crawl.parse import parse
-from tidings.crawl.parser_process import ParserProcess
+from tidings.crawl.parser_process import CPU_S, ParserProcess
 from tidings.net.ssrf_guard import USER_AGENT
+from tidings.testing.feed_servers import answer, http_server, item, rss
 
 
 def visits(handler, count=1, path="/feed", step_s=3_600.0):
@@ -144,6 +147,16 @@ def test_page_leads_to_its_feed_whose_url_is_stored():
     assert outcome.visited.url.endswith("/blog/feed.xml")
 
 
+def test_a_page_and_its_feed_share_the_time_of_a_visit():
+    async def handler(head, writer):
+        await asyncio.sleep(0.9)
+        page = b'<html><link rel="alternate" type="application/rss+xml" href="/feed.xml"></html>'
+        writer.write(answer(body=rss("a") if head.split()[1] == "/feed.xml" else page))
+
+    (outcome,) = visits(handler, path="/blog/")
+    assert outcome.visited.error == "no complete response within 1.5 seconds"
+
+
 def test_ttl_and_cache_control_are_honoured():
     (plain,), (ttl,), (cached,) = (
         visits(answer(body=rss("a", head=head), **headers))
@@ -174,7 +187,7 @@ def test_feed_is_read_again_after_it_was_broken():
 
 def test_crawler_with_two_parsers_parses_two_documents_concurrently():
     class MeetingParser(ParserProcess):
-        async def parse(self, document, content_type, url):
+        async def parse(self, document, content_type, url, cpu_s=CPU_S):
             await asyncio.wait_for(both.wait(), 5.0)
             return parse(document, content_type, url)
 
@@ -185,3 +198,33 @@ def test_crawler_with_two_parsers_parses_two_documents_concurrently():
 
     both = asyncio.Barrier(2)
     assert asyncio.run(run()) == ["read"] * 4
+
+
+DATED = rss(item("old", date=1_600_000_000), item("newest", date=1_700_000_000), item("middle", date=1_650_000_000))
+
+
+@pytest.mark.parametrize(("newest", "sent"), [(0, []), (2, ["About newest", "About middle"]), (9, None)])
+def test_articles_of_the_first_document_are_backlog_except_the_newest(newest, sent):
+    async def run():
+        async with http_server(answer(body=DATED)) as url:
+            return (await visit_all([feed(url)], replace(OPTIONS, webhook_backlog=newest)))[1]
+
+    visited = asyncio.run(run()).visited
+    kept = [post["title"] for post in visited.posts if post["id"] not in visited.backlog]
+    assert len(visited.posts) == 3
+    assert set(kept) == ({post["title"] for post in visited.posts} if sent is None else set(sent))
+
+
+def test_later_articles_are_not_backlog():
+    handler, _ = script_answers(answer("404 Not Found"), answer(body=rss("a")), answer(body=rss("a", "b")))
+    failed, first, second = visits(handler, 3)
+    assert [len(outcome.visited.backlog) for outcome in (failed, first, second)] == [0, 1, 0]
+    assert ids(second) == ["About b"]
+
+
+def test_a_feed_without_items_says_why_until_it_has_some():
+    empty = answer(body=rss(), ETag='"1"')
+    handler, _ = script_answers(empty, answer("304 Not Modified"), answer(body=rss("a")))
+    outcomes = visits(handler, 3)
+    assert [outcome.visited.state for outcome in outcomes] == ["ok"] * 3
+    assert [outcome.visited.error for outcome in outcomes] == ["no items: this RSS channel is empty"] * 2 + [""]

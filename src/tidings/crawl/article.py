@@ -25,13 +25,14 @@ class Article:
 
 @dataclass(frozen=True, slots=True)
 class ParsedFeed:
-    """A parsed feed. `ttl_s` is the interval between visits that it requests, or 0."""
+    """A parsed feed. `ttl_s` is the interval of visits that it requests, or 0; `note` is why it has no articles."""
 
     title: str
     site: str
     articles: tuple[Article, ...]
     ttl_s: float = 0.0
     lang: str = ""
+    note: str = ""
 
 
 class NotAFeed(Exception):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import aiohttp
@@ -13,12 +12,17 @@ import aiohttp
 from tidings.crawl import decide
 from tidings.crawl.article import NotAFeed
 from tidings.crawl.decide import FeedVisit, VisitOutcome
-from tidings.crawl.fetch import FeedResponse, FetchFailed, FetchLimits, fetch
-from tidings.crawl.parser_process import ParserProcess
+from tidings.crawl.fetch import FeedResponse, FetchFailed, FetchLimits, FetchTimedOut, fetch
+from tidings.crawl.interim_limit import LimitedResponse
+from tidings.crawl.lanes import ONLY, Lane, VisitCost
+from tidings.crawl.parser_pool import ParseBudgetSpent, ParserPool
+from tidings.crawl.parser_process import ParserLimitExceeded, ParserProcess
 from tidings.crawl.rate_limit import HostGate, HostRateLimit
+from tidings.crawl.round_clock import RoundClock, RoundOver
 from tidings.crawl.schedule import SchedulePolicy
 from tidings.net.allowlist import PUBLIC_ONLY, AllowedNetworks
 from tidings.net.ssrf_guard import USER_AGENT, guarded_session
+from tidings.net.urls import mask_userinfo
 
 _MAX_CONNECTIONS = 200
 
@@ -33,6 +37,27 @@ class CrawlOptions:
     allow: AllowedNetworks = PUBLIC_ONLY
     user_agent: str = USER_AGENT
     max_connections: int = _MAX_CONNECTIONS
+    webhook_backlog: int = 0
+    """Of the articles that a feed has when it is added, webhooks send this many, the newest."""
+    lane: Lane = ONLY
+
+    def in_lane(self, lane: Lane) -> CrawlOptions:
+        """Return the options for the rounds of a lane."""
+        return replace(self, lane=lane)
+
+
+class _Postponed(Exception):
+    """A visit that takes too long for its lane."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What the visits of one round share."""
+
+    session: aiohttp.ClientSession
+    gate: HostGate
+    slots: asyncio.Semaphore
+    clock: RoundClock
 
 
 @dataclass(slots=True)
@@ -42,82 +67,132 @@ class Crawler:
     options: CrawlOptions
     parsers: Sequence[ParserProcess]
     clock: Callable[[], float] = time.time
-    # the parser used last is used first
-    _free: asyncio.LifoQueue[ParserProcess] = field(default_factory=asyncio.LifoQueue)
+    _pool: ParserPool = field(init=False)
 
     def __post_init__(self) -> None:
-        for parser in self.parsers:
-            self._free.put_nowait(parser)
+        lane = self.options.lane
+        self._pool = ParserPool(self.parsers, lane.parse_cpu_s, lane.parse_budget_s)
 
     async def visit_all(self, feeds: Iterable[FeedVisit]) -> AsyncIterator[VisitOutcome]:
-        """Yield an outcome per feed as the visits finish; a slow feed does not delay others."""
-        gate, slots = HostGate(self.options.rate_limit), asyncio.Semaphore(self.options.max_connections)
-        session = guarded_session(
+        """Yield an outcome per feed as the visits finish; a slow feed does not delay others.
+
+        Feeds that the lane leaves no time for have no outcome; they stay due.
+        """
+        slots, gate = asyncio.Semaphore(self.options.max_connections), HostGate(self.options.rate_limit)
+        async with self._session() as session:
+            visits = _Round(session, gate, slots, RoundClock(self.options.lane.start_s, self.options.lane.fetch_s))
+            clock = asyncio.create_task(visits.clock.run())
+            tasks = [asyncio.create_task(self._visit_with_slot(feed, visits)) for feed in feeds]
+            try:
+                for done in asyncio.as_completed(tasks):
+                    if (outcome := await done) is not None:
+                        yield outcome
+            finally:
+                for task in (clock, *tasks):
+                    task.cancel()
+                await asyncio.gather(clock, *tasks, return_exceptions=True)
+
+    def _session(self) -> aiohttp.ClientSession:
+        return guarded_session(
             self.options.allow,
             user_agent=self.options.user_agent,
             timeout_s=self.options.limits.seconds,
             connections=2 * self.options.max_connections,
             auto_decompress=False,
+            response_class=LimitedResponse,
         )
-        async with session:
-            tasks = [asyncio.create_task(self._visit_with_slot(session, feed, gate, slots)) for feed in feeds]
-            try:
-                for done in asyncio.as_completed(tasks):
-                    yield await done
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _visit_with_slot(
-        self, session: aiohttp.ClientSession, feed_visit: FeedVisit, gate: HostGate, slots: asyncio.Semaphore
+    async def _visit_with_slot(self, feed_visit: FeedVisit, visits: _Round) -> VisitOutcome | None:
+        async with visits.slots:
+            if not visits.clock.can_start:
+                return None
+            return await self.visit(visits.session, feed_visit, visits.gate, visits.clock)
+
+    async def visit(
+        self,
+        session: aiohttp.ClientSession,
+        feed_visit: FeedVisit,
+        gate: HostGate,
+        round_clock: RoundClock | None = None,
     ) -> VisitOutcome:
-        async with slots:
-            return await self.visit(session, feed_visit, gate)
-
-    async def visit(self, session: aiohttp.ClientSession, feed_visit: FeedVisit, gate: HostGate) -> VisitOutcome:
         """Fetch a feed and, if it changed, find its new articles."""
-        schedule, answer, wire_bytes = self.options.schedule, None, 0
+        round_clock = round_clock or RoundClock(self.options.lane.start_s, self.options.lane.fetch_s)
+        visit = _Visit(self.options, session, feed_visit, gate, round_clock, self._pool, self.clock)
         try:
-            answer = await fetch(
-                session, feed_visit.url, decide.conditional_headers(feed_visit), gate, self.options.limits
-            )
-            wire_bytes = answer.wire_bytes
-            if decide.is_unchanged(feed_visit, answer) and feed_visit.memory.read_at is not None:
-                return decide.decide_unchanged(feed_visit, answer, self.clock(), schedule)
+            return await visit.run()
+        except (_Postponed, RoundOver, ParseBudgetSpent):
+            return decide.decide_postponed(feed_visit, self.clock(), visit.cost)
+
+
+@dataclass(slots=True)
+class _Visit:
+    """One visit to a feed."""
+
+    options: CrawlOptions
+    session: aiohttp.ClientSession
+    feed: FeedVisit
+    gate: HostGate
+    round_clock: RoundClock
+    parsers: ParserPool
+    clock: Callable[[], float]
+    cost: VisitCost = field(default_factory=VisitCost)
+
+    async def run(self) -> VisitOutcome:
+        """Return the outcome. Raises _Postponed, RoundOver and ParseBudgetSpent."""
+        answer = None
+        try:
+            answer = await self._fetch(self.feed.url, decide.conditional_headers(self.feed))
+            if decide.is_unchanged(self.feed, answer) and self.feed.memory.read_at is not None:
+                return decide.decide_unchanged(self.feed, answer, self.clock(), self.options.schedule, self.cost)
             if answer.status != 200:
-                reason = decide.explain_status(answer.status)
-                return decide.decide_failed(feed_visit, reason, self.clock(), schedule, answer, wire_bytes)
-            return await self._read(session, feed_visit, answer, gate)
+                return self._fail(decide.explain_status(answer.status), answer, answer.wire_bytes)
+            return await self._read(answer)
         except (FetchFailed, NotAFeed) as error:
-            received = wire_bytes + getattr(error, "wire_bytes", 0)
-            return decide.decide_failed(feed_visit, error.reason, self.clock(), schedule, answer, received)
+            if isinstance(error, FetchTimedOut | ParserLimitExceeded) and not self.options.lane.is_last:
+                raise _Postponed from None
+            received = (0 if answer is None else answer.wire_bytes) + getattr(error, "wire_bytes", 0)
+            return self._fail(error.reason, answer, received)
 
-    @asynccontextmanager
-    async def _parser(self) -> AsyncIterator[ParserProcess]:
-        """Take a free parser: it parses one document at a time."""
-        parser = await self._free.get()
+    def _fail(self, reason: str, answer: FeedResponse | None, wire_bytes: int) -> VisitOutcome:
+        schedule = self.options.schedule
+        return decide.decide_failed(self.feed, reason, self.clock(), schedule, answer, wire_bytes, self.cost)
+
+    async def _fetch(self, url: str, headers: Mapping[str, str]) -> FeedResponse:
         try:
-            yield parser
-        finally:
-            self._free.put_nowait(parser)
+            async with self.round_clock.fetching():
+                limits, timer = self.options.limits, self.round_clock.seconds
+                answer = await fetch(self.session, url, headers, self.gate, limits, timer, self.cost.fetch_s)
+        except FetchFailed as error:
+            self.cost.fetch_s += error.took_s
+            raise
+        self.cost.fetch_s += answer.took_s
+        return answer
 
-    async def _read(
-        self, session: aiohttp.ClientSession, feed_visit: FeedVisit, answer: FeedResponse, gate: HostGate
-    ) -> VisitOutcome:
+    async def _read(self, answer: FeedResponse) -> VisitOutcome:
         """Parse the document; for a page that was added instead of a feed, read the first feed it links to."""
         for _ in range(2):
             try:
-                async with self._parser() as parser:
-                    document = await parser.parse(answer.body, answer.header("Content-Type"), answer.url)
-                return decide.decide_read(feed_visit, answer, document, self.clock(), self.options.schedule)
+                content_type, owner = answer.header("Content-Type"), self.feed.owner
+                document = await self.parsers.parse(
+                    answer.body, content_type, answer.url, self._rank(), owner, self.cost
+                )
+                now, schedule = self.clock(), self.options.schedule
+                return decide.decide_read(
+                    self.feed, answer, document, now, schedule, self.cost, webhook_backlog=self.options.webhook_backlog
+                )
             except NotAFeed as error:
-                if not error.feeds or feed_visit.memory.read_at is not None:
+                if not error.feeds or self.feed.memory.read_at is not None:
                     raise
-                linked = await fetch(session, error.feeds[0], {}, gate, self.options.limits)
+                linked = await self._fetch(error.feeds[0], {})
                 if linked.status != 200:
                     raise FetchFailed(
-                        f"linked feed {linked.url}: {decide.explain_status(linked.status)}", linked.wire_bytes
+                        f"linked feed {mask_userinfo(linked.url)}: {decide.explain_status(linked.status)}",
+                        linked.wire_bytes,
                     ) from None
                 answer = replace(linked, wire_bytes=answer.wire_bytes + linked.wire_bytes)
         raise NotAFeed("the linked feed is a page, too")
+
+    def _rank(self) -> int:
+        """Return when the document is parsed: feeds that were cheap to read first, those that were expensive last."""
+        memory = self.feed.memory
+        return 2 if memory.cost.is_expensive else int(memory.read_at is None)

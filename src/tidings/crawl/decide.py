@@ -6,7 +6,7 @@ articles. Only new articles become posts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -17,6 +17,7 @@ import orjson
 from tidings.crawl.article import Article, ParsedFeed
 from tidings.crawl.fetch import FeedResponse
 from tidings.crawl.identity import KnownArticle, NewArticle, diff_articles, pack_known
+from tidings.crawl.lanes import VisitCost
 from tidings.crawl.schedule import (
     SchedulePolicy,
     UpdateHistory,
@@ -31,6 +32,7 @@ from tidings.net.retry_after import parse_retry_after
 from tidings.store.feeds import VisitRecord
 from tidings.text.sanitize import clean_text
 
+POSTPONED = "postponed"
 _GONE, _BUSY = 410, {429, 503}
 _MAX_VALIDATOR_CHARACTERS = 1_000  # longer validators are not sent back
 _MAX_REASON_CHARACTERS = 300
@@ -57,11 +59,14 @@ class VisitMemory:
     document: str = ""  # a hash
     ttl_s: float = 0.0  # interval that the document requested
     rhythm: UpdateHistory = field(default_factory=UpdateHistory)
+    note: str = ""  # why the document has no articles
+    cost: VisitCost = field(default_factory=VisitCost)  # of the last visit
 
     @classmethod
     def from_json(cls, text: str) -> VisitMemory:
         values: dict[str, Any] = orjson.loads(text)
-        return cls(**{**values, "rhythm": UpdateHistory(**values.get("rhythm", {}))})
+        rhythm, cost = UpdateHistory(**values.get("rhythm", {})), VisitCost(**values.get("cost", {}))
+        return cls(**{**values, "rhythm": rhythm, "cost": cost})
 
     def to_json(self) -> str:
         return orjson.dumps(self).decode()
@@ -69,12 +74,13 @@ class VisitMemory:
 
 @dataclass(frozen=True, slots=True)
 class FeedVisit:
-    """A feed to visit, with its state."""
+    """A feed to visit, with its state. `owner` is the follower whose turn it is."""
 
     feed: int
     url: str
     memory: VisitMemory
     known: tuple[KnownArticle, ...] = ()
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +88,11 @@ class VisitOutcome:
     """The result of a visit. `wait_s` is the Retry-After of its host."""
 
     visited: VisitRecord
-    step: str  # where it ended: unchanged (304), same, read, failed
+    step: str  # where it ended: unchanged (304), same, read, failed; POSTPONED ones are not stored
     updated: int = 0
     wire_bytes: int = 0
     wait_s: float = 0.0
+    parse_cpu_s: float = 0.0
 
 
 def conditional_headers(visit: FeedVisit) -> dict[str, str]:
@@ -102,17 +109,30 @@ def is_unchanged(visit: FeedVisit, answer: FeedResponse) -> bool:
     return answer.status == 304 or (answer.status == 200 and answer.digest == visit.memory.document)
 
 
-def decide_unchanged(visit: FeedVisit, answer: FeedResponse, now: float, policy: SchedulePolicy) -> VisitOutcome:
+def decide_unchanged(
+    visit: FeedVisit, answer: FeedResponse, now: float, policy: SchedulePolicy, cost: VisitCost
+) -> VisitOutcome:
     """Return the outcome of a visit to an unchanged document."""
-    memory = _after_visit(visit.memory, answer, now, 0, policy)
+    before = replace(visit.memory, cost=replace(cost, parse_cpu_s=visit.memory.cost.parse_cpu_s))
+    memory = _after_visit(before, answer, now, 0, policy)
     visited = _success(visit, answer, memory, now, policy, has_gap=False)
     return VisitOutcome(visited, "unchanged" if answer.status == 304 else "same", wire_bytes=answer.wire_bytes)
 
 
 def decide_read(
-    visit: FeedVisit, answer: FeedResponse, document: ParsedFeed, now: float, policy: SchedulePolicy
+    visit: FeedVisit,
+    answer: FeedResponse,
+    document: ParsedFeed,
+    now: float,
+    policy: SchedulePolicy,
+    cost: VisitCost,
+    *,
+    webhook_backlog: int = 0,
 ) -> VisitOutcome:
-    """Return the outcome of a visit that read a document; its new articles become posts."""
+    """Return the outcome of a visit that read a document; its new articles become posts.
+
+    Webhooks do not send the articles of the first document, except the newest `webhook_backlog`.
+    """
     diff = diff_articles(visit.known, document.articles, document.site, now)
     is_first = visit.memory.read_at is None
     rhythm = (
@@ -120,25 +140,40 @@ def decide_read(
         if is_first
         else visit.memory.rhythm
     )
-    before = replace(visit.memory, rhythm=replace(rhythm, window=len(document.articles)), ttl_s=document.ttl_s)
+    rhythm = replace(rhythm, window=len(document.articles))
+    before = replace(visit.memory, rhythm=rhythm, ttl_s=document.ttl_s, note=document.note, cost=cost)
     memory = _after_visit(before, answer, now, 0 if is_first else len(diff.new), policy)
+    posts = tuple(to_posts(visit, document, diff.new, now))
     visited = replace(
         _success(visit, answer, memory, now, policy, diff.has_gap),
         title=document.title,
         site=document.site,
         known=pack_known(diff.known),
-        posts=tuple(to_posts(visit, document, diff.new, now)),
+        posts=posts,
+        backlog=find_backlog(posts, webhook_backlog) if is_first else (),
     )
-    return VisitOutcome(visited, "read", diff.updated, answer.wire_bytes)
+    return VisitOutcome(visited, "read", diff.updated, answer.wire_bytes, parse_cpu_s=cost.parse_cpu_s)
+
+
+def decide_postponed(visit: FeedVisit, now: float, cost: VisitCost) -> VisitOutcome:
+    """Return the outcome of a visit that is to be repeated in the slow lane: the feed stays as it is."""
+    unchanged = VisitRecord(visit.feed, visit.url, "new", checked_at=now, due_at=now)
+    return VisitOutcome(unchanged, POSTPONED, parse_cpu_s=cost.parse_cpu_s)
 
 
 def decide_failed(
-    visit: FeedVisit, reason: str, now: float, policy: SchedulePolicy, answer: FeedResponse | None, wire_bytes: int = 0
+    visit: FeedVisit,
+    reason: str,
+    now: float,
+    policy: SchedulePolicy,
+    answer: FeedResponse | None,
+    wire_bytes: int,
+    cost: VisitCost,
 ) -> VisitOutcome:
     """Return the outcome of a visit that found no readable feed."""
     status = 0 if answer is None else answer.status
     rhythm = replace(visit.memory.rhythm, failures=visit.memory.rhythm.failures + 1)
-    memory = replace(visit.memory, visits=visit.memory.visits + 1, checked_at=now, rhythm=rhythm)
+    memory = replace(visit.memory, visits=visit.memory.visits + 1, checked_at=now, rhythm=rhythm, cost=cost)
     retry_after_s = (
         (parse_retry_after(answer.header("Retry-After"), now) or 0.0) if answer is not None and status in _BUSY else 0.0
     )
@@ -153,7 +188,7 @@ def decide_failed(
         error=clean_text(reason, _MAX_REASON_CHARACTERS),
         visit=memory.to_json(),
     )
-    return VisitOutcome(visited, "failed", wire_bytes=wire_bytes, wait_s=retry_after_s)
+    return VisitOutcome(visited, "failed", 0, wire_bytes, retry_after_s, cost.parse_cpu_s)
 
 
 def explain_status(status: int) -> str:
@@ -190,7 +225,13 @@ def _success(
 ) -> VisitRecord:
     wait = add_jitter(interval_s(memory.rhythm, policy, has_gap), visit.feed, memory.visits)
     return VisitRecord(
-        visit.feed, answer.permanent_url, "ok", checked_at=now, due_at=now + wait, visit=memory.to_json()
+        visit.feed,
+        answer.permanent_url,
+        "ok",
+        checked_at=now,
+        due_at=now + wait,
+        error=memory.note,
+        visit=memory.to_json(),
     )
 
 
@@ -210,6 +251,12 @@ def to_posts(visit: FeedVisit, document: ParsedFeed, new: Iterable[NewArticle], 
                 "link": article.link,
             }
             yield {key: value for key, value in post.items() if value}
+
+
+def find_backlog(posts: Sequence[Mapping[str, Any]], newest: int) -> tuple[str, ...]:
+    """Return the ids of all posts except the newest ones; of posts with equal times, the first are newer."""
+    by_time = sorted(posts, key=lambda post: str(post["time"]), reverse=True)
+    return tuple(str(post["id"]) for post in by_time[newest:])
 
 
 def _iso(article: Article, now: float) -> str:

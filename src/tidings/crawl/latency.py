@@ -18,6 +18,7 @@ from tidings.errors import InputError
 from tidings.net.allowlist import PUBLIC_ONLY, AllowedNetworks
 from tidings.net.ssrf_guard import GuardedResolver
 from tidings.net.urls import host_of
+from tidings.text.csv_cells import neutralize_cell, restore_cell
 
 COLUMNS = ("site", "host", "ms")
 ATTEMPTS, TIMEOUT_S, MAX_CONNECTIONS = 3, 3.0, 100
@@ -63,7 +64,7 @@ def _read(path: Path, rows: csv.DictReader[str]) -> dict[tuple[str, str], float]
         if not row["site"] or not row["host"] or not 0 <= ms < float("inf"):
             invalid.append(str(rows.line_num))
         else:
-            latencies[row["site"], row["host"].lower()] = ms
+            latencies[restore_cell(row["site"]), restore_cell(row["host"]).lower()] = ms
     if invalid:
         more = f" and {len(invalid) - _MAX_LINES_IN_ERROR:,} more" if len(invalid) > _MAX_LINES_IN_ERROR else ""
         raise InputError(
@@ -83,7 +84,8 @@ def write_csv(latencies: Latencies, file: TextIO) -> None:
     """Write the latencies as CSV to an open file."""
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow(COLUMNS)
-    rows.writerows((site, host, f"{ms:.3f}") for (site, host), ms in sorted(latencies.ms.items()))
+    for (site, host), ms in sorted(latencies.ms.items()):
+        rows.writerow((neutralize_cell(site), neutralize_cell(host), f"{ms:.3f}"))
 
 
 async def measure_connects(

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from itertools import islice
 from urllib.parse import urljoin
 
-from tidings.crawl.article import MAX_ID, MAX_NAME, MAX_TAG, MAX_TAGS, MAX_TEXT, MAX_TITLE, Article
-from tidings.text.sanitize import clean_link, clean_text, html_to_text, truncate
-
-_ABSOLUTE = ("https://", "http://")
-_MAIL = re.compile(r"\S+@\S+ \((.+)\)")  # authors in RSS: mail (name)
-_ZERO_YEAR = re.compile(r"(?:^|\s)0\d{3}(?=[\s-])")  # placeholder for no date; Python reads it as about 2000
-_MONTHS = {name: number for number, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
-_RFC_822 = re.compile(  # the format of nearly all dates in RSS
-    r"(?:[A-Z][a-z]{2}, )?(\d\d?) ([A-Z][a-z]{2}) ([12]\d{3}) (\d\d):(\d\d):(\d\d) "
-    r"(?:GMT|UTC|([+-](?:0\d|1[0-4]))([0-5]\d))",
-    re.ASCII,
+from tidings.crawl.article import (
+    MAX_ARTICLES,
+    MAX_ID,
+    MAX_NAME,
+    MAX_TAG,
+    MAX_TAGS,
+    MAX_TEXT,
+    MAX_TITLE,
+    Article,
 )
-_SLASHES = re.compile(r"(\d{4})/(\d\d?)/(\d\d?) (\d\d?):(\d\d):(\d\d)", re.ASCII)
-_EARLIEST, _LATEST = 0.0, 4_102_444_800.0  # 1970 to 2100; other dates are errors
+from tidings.crawl.dates import is_plausible, parse_date
+from tidings.crawl.mojibake import repair_mojibake
+from tidings.text.sanitize import MAX_LINK_CHARS, clean_link, clean_text, html_to_text, truncate
+
+WEB = ("https://", "http://")
+_RAW_CHARACTERS_PER_CHARACTER = 20  # HTML is longer than its text; more than this is not converted
+_MAX_RAW_ID = 4 * MAX_ID
+_CLOSING_TAG = re.compile(
+    r"</(?:[abipsu]|em|strong|div|span|[uo]l|li|h[1-6]|blockquote|table|code|pre|figure)>", re.IGNORECASE
+)
+_EMPTY_TAG = re.compile(r"<(?:br|hr|img|p)\b[^<>]{0,2000}>", re.IGNORECASE)
+_ENTITY = re.compile(r"&(?:#[0-9]{2,7}|#[xX][0-9a-fA-F]{2,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 
 
 @dataclass(slots=True)
@@ -38,26 +46,45 @@ class RawArticle:
     tags: list[str] = field(default_factory=list)
     is_html: bool = True
     title_is_html: bool = True
+    base: str = ""
+    """URL that links are relative to; empty for that of the feed."""
+
+
+def clean_articles(raw_articles: Iterable[RawArticle], base: str) -> tuple[Article, ...]:
+    """Return the articles that have any content, without markup, with links resolved against `base`."""
+    cleaned = (clean_article(raw, raw.base or base) for raw in islice(raw_articles, MAX_ARTICLES))
+    return tuple([article for article in cleaned if article.guid or article.link or article.title or article.text])
+
+
+def explain_no_items(reason: str, items: int) -> str:
+    """Return why a feed has no articles: it has no items (the reason), or only items without content."""
+    return f"no items: {f'all {items:,} items are empty' if items else reason}"
 
 
 def clean_article(raw: RawArticle, base: str) -> Article:
-    """Return the article without markup, with links resolved against the URL of its feed."""
+    """Return one article without markup."""
     return Article(
-        guid=to_single_line(raw.guid, MAX_ID, False),
+        guid=" ".join(clean_text(raw.guid[:_MAX_RAW_ID].strip(), MAX_ID).split()),  # not repaired: it is a key
         link=web_link(raw.link, base),
         title=to_single_line(raw.title, MAX_TITLE, raw.title_is_html),
         text=to_plain_text(raw.text, MAX_TEXT, raw.is_html),
-        author=to_single_line(_MAIL.sub(r"\1", raw.author) if "@" in raw.author else raw.author, MAX_NAME, True),
-        published_at=parse_date(raw.published) if raw.published_at is None else _plausible(raw.published_at),
+        author=_drop_mail(to_single_line(raw.author, MAX_NAME, True)),
+        published_at=_date(raw),
         tags=_clean_tags(raw.tags),
     )
 
 
 def to_plain_text(text: str, longest: int, is_html: bool) -> str:
     """Return plain text of at most `longest` characters; HTML is converted to what a browser shows."""
+    text = repair_mojibake(text[: longest * _RAW_CHARACTERS_PER_CHARACTER])
     if is_html and ("<" in text or "&" in text):
-        return truncate(html_to_text(text), longest)
+        return truncate(repair_mojibake(html_to_text(text)), longest)
     return clean_text(text.strip(), longest)
+
+
+def looks_like_html(text: str) -> bool:
+    """Return whether text of no declared type has tags or entities of HTML."""
+    return bool(_CLOSING_TAG.search(text) or _EMPTY_TAG.search(text) or _ENTITY.search(text))
 
 
 def to_single_line(text: str, longest: int, is_html: bool) -> str:
@@ -68,12 +95,26 @@ def to_single_line(text: str, longest: int, is_html: bool) -> str:
 def web_link(link: str, base: str) -> str:
     """Resolve a link in a document at `base`; return an empty string if it is not http(s)."""
     bare = link.strip()
-    if not bare:
+    if not bare or len(bare) > MAX_LINK_CHARS:
         return ""
     try:
-        return clean_link(bare if bare.startswith(_ABSOLUTE) else urljoin(base, bare)) or ""
+        return clean_link(bare if bare.startswith(WEB) else urljoin(base, bare)) or ""
     except ValueError:
         return ""
+
+
+def _date(raw: RawArticle) -> float | None:
+    if raw.published_at is not None and is_plausible(raw.published_at):
+        return raw.published_at
+    return parse_date(raw.published)
+
+
+def _drop_mail(author: str) -> str:
+    """Return the name of an RSS author, who is written as `mail (name)`."""
+    mail, parenthesis, name = author.partition(" (")
+    return (
+        name[:-1] if parenthesis and "@" in mail and " " not in mail and len(name) > 1 and name[-1] == ")" else author
+    )
 
 
 def _clean_tags(tags: list[str]) -> tuple[str, ...]:
@@ -81,42 +122,6 @@ def _clean_tags(tags: list[str]) -> tuple[str, ...]:
     return tuple(tag for tag in cleaned if tag)
 
 
-def parse_date(text: str) -> float | None:
-    """Parse a date of RSS (RFC 822) or Atom (ISO 8601) into seconds since 1970, UTC if it has no zone; else None."""
-    text = text.strip()
-    if (parts := _RFC_822.fullmatch(text)) and parts[2] in _MONTHS:
-        day, month, year, hour, minute, second, offset_hours, offset_minutes = parts.groups()
-        offset_s = int(offset_hours) * 3_600 + int(f"{offset_hours[0]}{offset_minutes}") * 60 if offset_hours else 0
-        return _to_timestamp(offset_s, int(year), _MONTHS[month], int(day), int(hour), int(minute), int(second))
-    if parts := _SLASHES.fullmatch(text):
-        return _to_timestamp(0, *map(int, parts.groups()))
-    return parse_any_date(text)
-
-
 def parse_ttl(minutes: str) -> float:
     """Return the `ttl` of RSS in seconds, 0 if it is not a plausible number of minutes."""
     return float(minutes) * 60 if minutes.isascii() and minutes.isdigit() and len(minutes) < 9 else 0.0
-
-
-def _to_timestamp(offset_s: int, *parts: int) -> float | None:
-    try:
-        return _plausible(datetime(*parts, tzinfo=UTC).timestamp() - offset_s)  # type: ignore[misc,arg-type]
-    except ValueError:
-        return None
-
-
-def parse_any_date(text: str) -> float | None:
-    """Parse a date in any format that Python supports; slower than `parse_date`."""
-    if _ZERO_YEAR.search(text):
-        return None
-    for read in (datetime.fromisoformat, parsedate_to_datetime) if text[:4].isdigit() else (parsedate_to_datetime,):
-        try:
-            date = read(text)
-            return _plausible((date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp())
-        except (ValueError, TypeError, OverflowError, IndexError):
-            continue
-    return None
-
-
-def _plausible(at: float) -> float | None:
-    return at if _EARLIEST < at < _LATEST else None

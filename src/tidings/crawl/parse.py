@@ -13,6 +13,7 @@ _PAGE = re.compile(rb"<(!doctype\s+html|html|head|body)[\s>]", re.IGNORECASE)
 _FEED = re.compile(rb"<(rss|feed|[a-z]+:RDF|RDF|channel|[a-z]+:feed)[\s>]")
 _LEADING_BYTES = b"\xef\xbb\xbf \t\r\n\x00"
 _HEAD_BYTES = 2_000
+_MAX_HEADER_CHARACTERS = 1_000
 
 
 def parse(document: bytes, content_type: str, url: str) -> ParsedFeed:
@@ -26,13 +27,20 @@ def parse(document: bytes, content_type: str, url: str) -> ParsedFeed:
     if _PAGE.search(head) and not _FEED.search(head):
         feeds = find_feed_links(body, url)
         raise NotAFeed("an HTML page, not a feed" if feeds else "an HTML page without a link to a feed", feeds)
-    return parse_xml.parse_xml_feed(body, charset_of(content_type), url) or parse_lenient.parse_any_feed(
-        body, content_type, url
-    )
+    feed = parse_xml.parse_xml_feed(body, charset_of(content_type), url)
+    if feed is not None and feed.articles:
+        return feed
+    try:
+        lenient = parse_lenient.parse_any_feed(body, content_type, url)
+    except NotAFeed:
+        if feed is None:
+            raise
+        return feed
+    return lenient if feed is None or lenient.articles else feed
 
 
 def charset_of(content_type: str) -> str:
     """Return the charset of a Content-Type in lower case, or an empty string."""
     message = Message()
-    message["Content-Type"] = content_type.encode("ascii", "ignore").decode()
+    message["Content-Type"] = content_type[:_MAX_HEADER_CHARACTERS].encode("ascii", "ignore").decode()
     return str(message.get_content_charset("") or "")

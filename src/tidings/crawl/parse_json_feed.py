@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, NotAFeed, ParsedFeed
-from tidings.crawl.normalize import RawArticle, clean_article, to_single_line, web_link
+from tidings.crawl.article import MAX_LANG, MAX_TITLE, NotAFeed, ParsedFeed
+from tidings.crawl.normalize import WEB, RawArticle, clean_articles, explain_no_items, to_single_line, web_link
 
 
 def parse_json_feed(document: bytes, url: str) -> ParsedFeed:
@@ -18,22 +18,22 @@ def parse_json_feed(document: bytes, url: str) -> ParsedFeed:
     if not isinstance(feed, dict) or not isinstance(feed.get("items"), list):
         raise NotAFeed("JSON without a list of items, not a JSON Feed")
     site = web_link(_text(feed, "home_page_url"), url)
+    articles = clean_articles((_item(item) for item in feed["items"] if isinstance(item, dict)), url)
     return ParsedFeed(
         title=to_single_line(_text(feed, "title"), MAX_TITLE, False),
         site=site,
-        articles=tuple(
-            clean_article(_item(item), url) for item in feed["items"][:MAX_ARTICLES] if isinstance(item, dict)
-        ),
+        articles=articles,
         lang=to_single_line(_text(feed, "language"), MAX_LANG, False),
+        note="" if articles else explain_no_items("this JSON Feed is empty", len(feed["items"])),
     )
 
 
 def _item(item: dict[str, Any]) -> RawArticle:
-    plain = _text(item, "content_text")
+    plain, identity = _text(item, "content_text"), _text(item, "id")
     tags = item.get("tags")
     return RawArticle(
-        guid=_text(item, "id"),
-        link=_text(item, "url") or _text(item, "external_url"),
+        guid=identity,
+        link=_text(item, "url") or _text(item, "external_url") or (identity if identity.startswith(WEB) else ""),
         title=_text(item, "title"),
         text=plain or _text(item, "content_html") or _text(item, "summary"),
         author=_author(item),

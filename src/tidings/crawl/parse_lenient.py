@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from calendar import timegm
+from collections import defaultdict
 from io import BytesIO
 from typing import Any
 
 import feedparser
 
-from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, NotAFeed, ParsedFeed
-from tidings.crawl.normalize import RawArticle, clean_article, parse_ttl, to_single_line, web_link
+from tidings.crawl.article import MAX_LANG, MAX_TITLE, NotAFeed, ParsedFeed
+from tidings.crawl.normalize import (
+    WEB,
+    RawArticle,
+    clean_articles,
+    explain_no_items,
+    parse_ttl,
+    to_single_line,
+    web_link,
+)
 
 _PLAIN = "text/plain"
+_FORMATS = defaultdict(lambda: "feed", rss="RSS channel", ato="Atom feed", cdf="CDF channel")
 
 
 def parse_any_feed(document: bytes, content_type: str, url: str) -> ParsedFeed:
@@ -26,12 +36,14 @@ def parse_any_feed(document: bytes, content_type: str, url: str) -> ParsedFeed:
     if not parsed.entries and parsed.bozo:
         raise NotAFeed(f"broken before the first article{_format_error(parsed)}")
     site = web_link(_text(parsed.feed, "link"), url)
+    articles = clean_articles((_raw(entry, site or url) for entry in parsed.entries), site or url)
     return ParsedFeed(
         title=to_single_line(_text(parsed.feed, "title"), MAX_TITLE, _is_html(parsed.feed.get("title_detail"))),
         site=site,
-        articles=tuple(clean_article(_raw(entry), site or url) for entry in parsed.entries[:MAX_ARTICLES]),
+        articles=articles,
         ttl_s=parse_ttl(_text(parsed.feed, "ttl")),
         lang=to_single_line(_text(parsed.feed, "language"), MAX_LANG, False),
+        note="" if articles else explain_no_items(f"this {_FORMATS[parsed.version[:3]]} is empty", len(parsed.entries)),
     )
 
 
@@ -48,17 +60,20 @@ def _text(parsed: Any, name: str) -> str:
     return str(parsed.get(name) or "")
 
 
-def _raw(entry: Any) -> RawArticle:
+def _raw(entry: Any, base: str) -> RawArticle:
     content = (entry.get("content") or [entry.get("summary_detail") or {}])[0]
-    date = entry.get("published_parsed" if "published_parsed" in entry else "updated_parsed")
+    kind = "published" if "published" in entry or "published_parsed" in entry else "updated"
+    identity = _text(entry, "id")
     return RawArticle(
-        guid=_text(entry, "id"),
-        link=_text(entry, "link"),
+        guid=identity,
+        link=_text(entry, "link") or (identity if identity.startswith(WEB) and entry.get("guidislink", True) else ""),
         title=_text(entry, "title"),
         text=content.get("value") or _text(entry, "summary"),
         author=_text(entry, "author"),
-        published_at=_seconds(date),
+        published=_text(entry, kind),
+        published_at=_seconds(entry.get(f"{kind}_parsed")),
         tags=[str(tag.get("label") or tag.get("term") or "") for tag in entry.get("tags", [])],
+        base=web_link(_text(entry.get("title_detail") or {}, "base"), base),
     )
 
 

@@ -12,9 +12,18 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 from xml.parsers.expat import errors
 
-from tidings.crawl.article import MAX_ARTICLES, MAX_LANG, MAX_TITLE, ParsedFeed
+from tidings.crawl.article import MAX_LANG, MAX_TITLE, ParsedFeed
 from tidings.crawl.decode import decode_document, repair_ampersands
-from tidings.crawl.normalize import RawArticle, clean_article, parse_ttl, to_single_line, web_link
+from tidings.crawl.normalize import (
+    WEB,
+    RawArticle,
+    clean_articles,
+    explain_no_items,
+    looks_like_html,
+    parse_ttl,
+    to_single_line,
+    web_link,
+)
 
 _ATOM, _RDF = "{http://www.w3.org/2005/Atom}", "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
 _RSS = ("", "{http://backend.userland.com/rss2}", "{http://backend.userland.com/RSS2}")
@@ -22,7 +31,7 @@ _RSS1 = ("{http://purl.org/rss/1.0/}", "{http://my.netscape.com/rdf/simple/0.9/}
 _DC, _CONTENT = "{http://purl.org/dc/elements/1.1/}", "{http://purl.org/rss/1.0/modules/content/}"
 _DCTERMS, _SY = "{http://purl.org/dc/terms/}", "{http://purl.org/rss/1.0/modules/syndication/}"
 _MEDIA = "{http://search.yahoo.com/mrss/}"
-_ITUNES = ("{http://www.itunes.com/dtds/podcast-1.0.dtd}", "{http://www.itunes.com/DTDs/Podcast-1.0.dtd}")
+_ITUNES = "{http://www.itunes.com/dtds/podcast-1.0.dtd}"  # in any case
 _MEDIA_TEXT, _ATOM_AUTHOR = f".//{_MEDIA}description", f"{_ATOM}author/{_ATOM}name"
 _XML = "{http://www.w3.org/XML/1998/namespace}"
 _PERIODS = {"hourly": 3_600.0, "daily": 86_400.0, "weekly": 604_800.0, "monthly": 2_592_000.0, "yearly": 31_536_000.0}
@@ -35,12 +44,10 @@ def parse_xml_feed(document: bytes, charset: str, url: str) -> ParsedFeed | None
     root = None if text is None or _has_dtd(text) else _root(text)
     if root is None:
         return None
-    for ns in _RSS:
-        if root.tag == f"{ns}rss" and (channel := root.find(f"{ns}channel")) is not None:
-            return _rss(channel, list(channel.iter(f"{ns}item")), ns, url)
-    for ns in _RSS1:
-        if root.tag == f"{_RDF}RDF" and (channel := root.find(f"{ns}channel")) is not None:
-            return _rss(channel, root.findall(f"{ns}item"), ns, url)
+    for tag, namespaces in (("rss", _RSS), (f"{_RDF}RDF", _RSS1)):
+        for ns in namespaces:
+            if root.tag in (tag, ns + tag) and (channel := root.find(f"{ns}channel")) is not None:
+                return _rss(root, channel, ns, url)  # items are in the channel, next to it, or in both
     return _atom(root, url) if root.tag == f"{_ATOM}feed" else None
 
 
@@ -80,19 +87,25 @@ def _first(parent: Element, *names: str) -> str:
     return ""
 
 
-def _rss(channel: Element, items: list[Element], ns: str, url: str) -> ParsedFeed:
-    site = web_link(_first(channel, f"{ns}link"), url)
+def _rss(root: Element, channel: Element, ns: str, url: str) -> ParsedFeed:
+    base = _base(channel, _base(root, url))
+    site = web_link(_first(channel, f"{ns}link"), base)
+    items_base = base if base != url else site or url
+    items = list(root.iter(f"{ns}item"))
+    articles = clean_articles((_item(item, ns, items_base) for item in items), items_base)
+    kind = "RDF document" if root.tag == f"{_RDF}RDF" else "RSS channel"
     return ParsedFeed(
         title=to_single_line(_first(channel, f"{ns}title"), MAX_TITLE, True),
         site=site,
-        articles=tuple(clean_article(_item(item, ns), site or url) for item in items[:MAX_ARTICLES]),
+        articles=articles,
         ttl_s=max(parse_ttl(_first(channel, f"{ns}ttl")), _period(channel)),
         lang=to_single_line(_first(channel, f"{ns}language", f"{_DC}language"), MAX_LANG, False),
+        note="" if articles else explain_no_items(f"this {kind} is empty", len(items)),
     )
 
 
 class _Names(NamedTuple):
-    """Element names of RSS in a namespace, in order of preference."""
+    """Element names of RSS in a namespace, in lower case and in order of preference."""
 
     guid: str
     link: str
@@ -107,27 +120,30 @@ class _Names(NamedTuple):
 @cache
 def _names(ns: str) -> _Names:
     return _Names(
-        guid=f"{ns}guid",
-        link=f"{ns}link",
-        titles=(f"{ns}title", f"{_DC}title", f"{_MEDIA}title"),
-        texts=(f"{_CONTENT}encoded", f"{ns}description", f"{_DC}description", *_itunes("summary")),
-        authors=(f"{_DC}creator", f"{ns}author", *_itunes("author")),
-        dates=(f"{ns}pubDate", f"{_DC}date", f"{_DCTERMS}created", f"{_ATOM}published", f"{_ATOM}updated"),
-        tags=(f"{ns}category", f"{_DC}subject"),
-        keywords=_itunes("keywords"),
+        guid=_lower(f"{ns}guid")[0],
+        link=_lower(f"{ns}link")[0],
+        titles=_lower(f"{ns}title", f"{_DC}title", f"{_MEDIA}title"),
+        texts=_lower(f"{_CONTENT}encoded", f"{ns}description", f"{_DC}description", f"{_ITUNES}summary"),
+        authors=_lower(f"{_DC}creator", f"{ns}author", f"{_ITUNES}author"),
+        dates=_lower(f"{ns}pubDate", f"{_DC}date", f"{_DCTERMS}created", f"{_ATOM}published", f"{_ATOM}updated"),
+        tags=_lower(f"{ns}category", f"{_DC}subject"),
+        keywords=_lower(f"{_ITUNES}keywords"),
     )
 
 
-def _itunes(name: str) -> tuple[str, ...]:
-    return tuple(ns + name for ns in _ITUNES)
+def _lower(*names: str) -> tuple[str, ...]:
+    return tuple(name.lower() for name in names)
 
 
-def _item(item: Element, ns: str) -> RawArticle:
+def _item(item: Element, ns: str, base: str) -> RawArticle:
     texts: dict[str, str] = {}  # by name, the first child with text
+    names, tags = _names(ns), []
     for child in item:
-        if child.tag not in texts and (text := _text(child).strip()):
-            texts[child.tag] = text
-    names = _names(ns)
+        tag = child.tag.lower()  # some feeds write <pubdate>
+        if tag in names.tags:
+            tags.append(_text(child))
+        elif tag not in texts and (text := _text(child).strip()):
+            texts[tag] = text
     guid = texts.get(names.guid, "")
     return RawArticle(
         guid=guid or item.get(f"{_RDF}about", ""),
@@ -136,8 +152,8 @@ def _item(item: Element, ns: str) -> RawArticle:
         text=_first_of(texts, names.texts) or _first(item, _MEDIA_TEXT),
         author=_first_of(texts, names.authors) or _first(item, _ATOM_AUTHOR),
         published=_first_of(texts, names.dates),
-        tags=[_text(tag) for name in names.tags if name in texts for tag in item.findall(name)]
-        + [word for word in _first_of(texts, names.keywords).split(",") if word],
+        tags=[*tags, *filter(None, _first_of(texts, names.keywords).split(","))],
+        base=_base(item, base),
     )
 
 
@@ -149,7 +165,7 @@ def _first_of(texts: Mapping[str, str], names: Iterable[str]) -> str:
 
 
 def _is_link(item: Element, names: _Names) -> bool:
-    guid = item.find(names.guid)
+    guid = next((child for child in item if child.tag.lower() == names.guid), None)
     return guid is not None and guid.get("isPermaLink", "true").lower() == "true"
 
 
@@ -163,17 +179,20 @@ def _period(channel: Element) -> float:
 def _atom(feed: Element, url: str) -> ParsedFeed:
     site = web_link(_atom_link(feed), _base(feed, url))
     base = _base(feed, site or url)
-    entries = feed.findall(f"{_ATOM}entry")[:MAX_ARTICLES]
+    entries = feed.findall(f"{_ATOM}entry")
+    articles = clean_articles((_entry(entry, base) for entry in entries), base)
     return ParsedFeed(
         title=_cleaned_title(feed),
         site=site,
-        articles=tuple(clean_article(_entry(entry), _base(entry, base)) for entry in entries),
+        articles=articles,
         ttl_s=_period(feed),
         lang=to_single_line(feed.get(f"{_XML}lang", ""), MAX_LANG, False),
+        note="" if articles else explain_no_items("this Atom feed is empty", len(entries)),
     )
 
 
 def _base(element: Element, url: str) -> str:
+    """Return the URL that links of an element are relative to (`xml:base`)."""
     return web_link(element.get(f"{_XML}base", ""), url) or url
 
 
@@ -182,12 +201,13 @@ def _cleaned_title(feed: Element) -> str:
     return to_single_line(title, MAX_TITLE, is_html)
 
 
-def _entry(entry: Element) -> RawArticle:
+def _entry(entry: Element, base: str) -> RawArticle:
     title, title_is_html = _construct(entry.find(f"{_ATOM}title"))
     text, is_html = _entry_text(entry)
+    identity = _first(entry, f"{_ATOM}id")
     return RawArticle(
-        guid=_first(entry, f"{_ATOM}id"),
-        link=_atom_link(entry),
+        guid=identity,
+        link=_atom_link(entry) or (identity if identity.startswith(WEB) else ""),
         title=title or _first(entry, f"{_MEDIA}title"),
         text=text,
         author=_first(entry, _ATOM_AUTHOR, f"{_DC}creator"),
@@ -195,6 +215,7 @@ def _entry(entry: Element) -> RawArticle:
         tags=[element.get("label") or element.get("term") or "" for element in entry.iterfind(f"{_ATOM}category")],
         is_html=is_html,
         title_is_html=title_is_html,
+        base=_base(entry, base),
     )
 
 
@@ -211,10 +232,11 @@ def _construct(element: Element | None) -> tuple[str, bool]:
     """Return the text of an Atom text construct, and whether it is HTML."""
     if element is None:
         return "", False
-    kind = element.get("type", "text").lower()
+    kind = element.get("type", "").lower()
     if kind in ("xhtml", "application/xhtml+xml"):
         return ElementTree.tostring(element, "unicode").replace("html:", ""), True
-    return _text(element).strip(), "html" in kind
+    text = _text(element).strip()
+    return text, "html" in kind if kind else looks_like_html(text)
 
 
 def _atom_link(element: Element) -> str:

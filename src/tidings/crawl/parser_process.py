@@ -1,6 +1,8 @@
-"""Parse documents in a child process with limited memory and time.
+"""Parse documents in a child process with limited memory and CPU time.
 
-The child is used for many documents. A document that exceeds a limit kills the child, and its feed gets an error.
+The child loads the parsers once and forks a worker, which parses many documents. The kernel ends the worker at the
+first document that exceeds its CPU time; the child then answers in its place and forks the next worker in a few
+milliseconds. So a document that is too expensive costs its limit and no more.
 """
 
 from __future__ import annotations
@@ -11,10 +13,12 @@ import fcntl
 import os
 import resource
 import select
+import signal
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 from dataclasses import fields
 from operator import attrgetter
 from pathlib import Path
@@ -24,7 +28,8 @@ import orjson
 
 from tidings.crawl.article import Article, NotAFeed, ParsedFeed
 
-TIMEOUT_S = 5.0
+CPU_S = 5.0  # per document
+WALL_S = 60.0  # in case that the child hangs without using the CPU, or the machine is overloaded
 _MEMORY_BYTES = 1 << 30
 _LENGTH = struct.Struct("!I")
 _PIPE_BYTES = 1 << 20
@@ -32,31 +37,43 @@ _START_TIMEOUT_S = 60.0
 _ARTICLE = attrgetter(*(field.name for field in fields(Article)))
 
 
+class ParserLimitExceeded(NotAFeed):
+    """A document that needs more CPU time or memory than allowed."""
+
+    def __init__(self, cpu_s: float) -> None:
+        super().__init__(f"parsing took more than {cpu_s:g} seconds or too much memory")
+
+
 class ParserProcess:
     """A child process, started on first use and again after it was killed. It parses one document at a time."""
 
-    def __init__(self, seconds: float = TIMEOUT_S) -> None:
-        self._seconds = seconds
+    def __init__(self, wall_s: float = WALL_S) -> None:
+        self._wall_s = wall_s
         self._child: subprocess.Popen[bytes] | None = None
+        self.cpu_s = 0.0
+        """CPU seconds of the last document."""
 
-    async def parse(self, document: bytes, content_type: str, url: str) -> ParsedFeed:
-        """Call `parse.parse` in the child. Raises NotAFeed, also if the child exceeds a limit.
+    async def parse(self, document: bytes, content_type: str, url: str, cpu_s: float = CPU_S) -> ParsedFeed:
+        """Call `parse.parse` in the child. Raises NotAFeed, and ParserLimitExceeded if it takes too much.
 
         The event loop writes to the pipes itself: a thread would wait for the interpreter lock at every message.
         """
-        request = orjson.dumps([content_type, url])
+        request, self.cpu_s = orjson.dumps([content_type, url, cpu_s]), cpu_s
         child = self._child if self._is_running() else await asyncio.to_thread(self._start)
         assert child is not None
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self._wall_s):
                 await _write(_handle(child.stdin), _frame(request) + _frame(document))
                 answer = orjson.loads(await _read(_handle(child.stdout)))
         except (OSError, EOFError, ValueError):  # TimeoutError is an OSError
             self.close()
-            raise NotAFeed(f"parsing took more than {self._seconds:g} seconds or too much memory") from None
+            raise ParserLimitExceeded(cpu_s) from None
         except asyncio.CancelledError:  # the answer would stay in the pipe
             self.close()
             raise
+        if answer is None:
+            raise ParserLimitExceeded(cpu_s)
+        self.cpu_s = answer["cpu_s"]
         return _parse_answer(answer)
 
     def _is_running(self) -> bool:
@@ -83,10 +100,11 @@ class ParserProcess:
         return child
 
     def close(self) -> None:
-        """Kill the child."""
+        """Kill the child and its worker."""
         child, self._child = self._child, None
         if child is not None:
-            child.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
             child.wait()
             for pipe in (child.stdin, child.stdout):
                 if pipe is not None:
@@ -152,9 +170,9 @@ async def _wait_for(handle: int, watch: Callable[..., Any], unwatch: Callable[[i
 def _parse_answer(answer: dict[str, Any]) -> ParsedFeed:
     if "reason" in answer:
         raise NotAFeed(answer["reason"], tuple(answer["feeds"]))
-    title, site, articles_fields, ttl_s, lang = answer["document"]
+    title, site, articles_fields, ttl_s, lang, note = answer["document"]
     articles = tuple([Article(*[*values, tuple(tags)]) for *values, tags in articles_fields])
-    return ParsedFeed(title, site, articles, ttl_s, lang)
+    return ParsedFeed(title, site, articles, ttl_s, lang, note)
 
 
 # Code of the child process
@@ -168,31 +186,60 @@ def _to_list(document: ParsedFeed) -> list[Any]:
         [_ARTICLE(article) for article in document.articles],
         document.ttl_s,
         document.lang,
+        document.note,
     ]
 
 
-def _answers(requests: IO[bytes]) -> Iterator[dict[str, Any]]:
+def _parse_limited(document: bytes, content_type: str, url: str, cpu_s: float) -> dict[str, Any]:
+    """Parse a document; the kernel ends this process if that takes too much CPU time."""
     from tidings.crawl.parse import parse
 
-    yield {}  # modules are loaded
+    start_s = time.process_time()
+    signal.setitimer(signal.ITIMER_PROF, cpu_s)  # SIGPROF is not handled, so it cannot be delayed by a regex
+    try:
+        answer: dict[str, Any] = {"document": _to_list(parse(document, content_type, url))}
+    except NotAFeed as error:
+        answer = {"reason": error.reason, "feeds": error.feeds}
+    except Exception as error:  # a hostile document can raise anything
+        answer = {"reason": f"cannot be parsed ({type(error).__name__}: {str(error)[:80]})", "feeds": ()}
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    return {**answer, "cpu_s": time.process_time() - start_s}
+
+
+def _answer_requests() -> None:
+    """Parse documents until the parent closes the pipe."""
+    requests = sys.stdin.buffer
     while length := requests.read(_LENGTH.size):
-        content_type, url = orjson.loads(requests.read(_LENGTH.unpack(length)[0]))
+        content_type, url, cpu_s = orjson.loads(requests.read(_LENGTH.unpack(length)[0]))
         document = requests.read(_LENGTH.unpack(requests.read(_LENGTH.size))[0])
-        try:
-            yield {"document": _to_list(parse(document, content_type, url))}
-        except NotAFeed as error:
-            yield {"reason": error.reason, "feeds": error.feeds}
-        except Exception as error:  # a hostile document can raise anything
-            yield {"reason": f"cannot be parsed ({type(error).__name__}: {str(error)[:80]})", "feeds": ()}
+        _send(_parse_limited(document, content_type, url, cpu_s))
+
+
+def _send(answer: dict[str, Any] | None) -> None:
+    sys.stdout.buffer.write(_frame(orjson.dumps(answer)))
+    sys.stdout.buffer.flush()
+
+
+def _run_worker() -> bool:
+    """Fork a worker and wait for it; return whether it ended because the parent closed the pipe."""
+    worker = os.fork()
+    if worker == 0:
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+        with contextlib.suppress(BrokenPipeError):
+            _answer_requests()
+        os._exit(0)
+    _, status = os.waitpid(worker, 0)
+    return os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0
 
 
 def main() -> None:
-    """Answer until the parent closes the pipe."""
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    """Run workers until the parent closes the pipe; answer `null` for each one that exceeded a limit."""
+    from tidings.crawl import parse  # noqa: F401  # all workers share what is loaded here
+
     with contextlib.suppress(BrokenPipeError):
-        for answer in _answers(sys.stdin.buffer):
-            sys.stdout.buffer.write(_frame(orjson.dumps(answer)))
-            sys.stdout.buffer.flush()
+        _send({})
+        while not _run_worker():
+            _send(None)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -20,12 +20,19 @@ class HostRateLimit:
 
     max_concurrent: int = 2
     min_interval_s: float = 1.0
-    round_s: float = 20.0  # feeds of a host beyond that wait for the next round
 
-    @property
-    def max_per_round(self) -> int:
-        """Maximum requests to one host per round."""
-        return max(1, int(self.round_s / self.min_interval_s)) if self.min_interval_s else 1_000_000
+    def max_visits(self, seconds: float) -> int:
+        """Return how many visits to one host may start within this time, the first one immediately."""
+        return 1 + int(seconds / self.min_interval_s) if self.min_interval_s else 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class VisitLimits:
+    """Limits of one round: its feeds, seconds of requests to one host, and hosts that other rounds visit."""
+
+    feeds: int
+    host_s: float
+    busy_hosts: Collection[str] = ()
 
 
 @dataclass(slots=True)
@@ -35,15 +42,19 @@ class HostRateLimits:
     rate_limit: HostRateLimit = field(default_factory=HostRateLimit)
     _free_at: dict[str, float] = field(default_factory=dict)
 
-    def select_visitable(self, due: Iterable[DueFeed], now: float) -> list[DueFeed]:
-        """Return the feeds to visit in this round, in the given order; the others stay due."""
-        requests: dict[str, int] = defaultdict(int)
+    def select_visitable(self, due: Iterable[DueFeed], now: float, limits: VisitLimits) -> list[DueFeed]:
+        """Return the feeds to visit in a round, in the given order; the others stay due."""
+        visits: dict[str, int] = defaultdict(int)
+        max_visits = self.rate_limit.max_visits(limits.host_s)
         selected = []
         for feed in due:
             host = host_of(feed.url)
-            if self._free_at.get(host, 0.0) <= now and requests[host] < self.rate_limit.max_per_round:
-                requests[host] += 1
+            is_free = self._free_at.get(host, 0.0) <= now and host not in limits.busy_hosts
+            if is_free and visits[host] < max_visits:
+                visits[host] += 1
                 selected.append(feed)
+                if len(selected) == limits.feeds:
+                    break
         return selected
 
     def record_request(self, url: str, now: float, wait_s: float = 0.0) -> None:
