@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import json
 from datetime import UTC, datetime
 from xml.etree import ElementTree as ET
 
 import feedparser
+import nh3
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -83,6 +85,46 @@ def test_markup_in_a_post_is_escaped():
     assert item.findtext("description") == "&lt;script&gt;alert(1)&lt;/script&gt;"  # HTML that displays the text
     content = ET.fromstring(write_atom(document)).find(f"{ATOM}entry/{ATOM}content")
     assert (content.get("type"), content.text) == ("text", "<script>alert(1)</script>")
+
+
+PLAIN_WORDS = ["AT&T", "a < b", "1 &2", "5 > 4", "R&D;", "Tom & Jerry", "I <3 tea", "", "né"]
+AMBIGUOUS = ["<b>bold</b>", "&amp;", "Vec<T>", "&#60;script>", "</p>", "<!-- x", "&copy 2026"]
+
+
+@pytest.mark.parametrize("text", PLAIN_WORDS + AMBIGUOUS)
+def test_every_text_of_rss_is_displayed_as_it_is_by_readers_that_expect_html(text):
+    """Readers decode the text of an element as HTML; readers that do not see escapes, but never markup."""
+    stored = match(text=text or "-", title=text or "-", author=text or None, tags=[text] if text else [])
+    item = ET.fromstring(write_rss(make_document(stored)))[0].find("item")
+    for name in ("title", "description", "category", "{http://purl.org/dc/elements/1.1/}creator"):
+        raw = item.findtext(name)
+        assert raw is None or nh3.clean_text(html.unescape(raw)) == nh3.clean_text(text or "-")
+        assert raw is None or nh3.clean(raw, tags=set()) == html.escape(text or "-", quote=False)
+        assert text in AMBIGUOUS or name == "description" or raw in (text, "-", None)
+
+
+def test_a_title_written_to_rss_is_read_back():
+    from tidings.crawl.parse import parse
+
+    for text in filter(None, PLAIN_WORDS + AMBIGUOUS):
+        stored = match(text=f"{text}\nsecond line", title=text, author=text, tags=[text])
+        (article,) = parse(write_rss(make_document(stored)), "", "https://e.org/").articles
+        assert (article.title, article.author, article.tags) == (text, text, (text,))
+        assert article.text == f"{text}\nsecond line"
+
+
+def test_entries_have_the_time_of_their_post_and_not_of_its_arrival():
+    document = make_document(match(1, "old", time="2019-05-06T07:08:09Z"), match(2, "unknown"))
+    rss, feed = ET.fromstring(write_rss(document))[0], ET.fromstring(write_atom(document))
+    assert [item.findtext("pubDate") for item in rss.findall("item")] == [
+        "Fri, 15 Jan 2027 08:00:00 +0000",
+        "Mon, 06 May 2019 07:08:09 +0000",
+    ]
+    for name in ("published", "updated"):
+        shown = [entry.findtext(f"{ATOM}{name}") for entry in feed.findall(f"{ATOM}entry")]
+        assert shown == ["2027-01-15T08:00:00Z", "2019-05-06T07:08:09Z"]
+    items = json.loads(write_json_feed(document))["items"]
+    assert [item["date_published"][:10] for item in items] == ["2027-01-15", "2019-05-06"]
 
 
 def test_entry_ids_depend_only_on_the_post():

@@ -15,7 +15,7 @@ def write_atom(document: FeedDocument) -> bytes:
     """Return the document as Atom."""
     feed = ET.Element("feed", {"xmlns": _NAMESPACE})
     _add(feed, "id", document.id)
-    _add(feed, "title", document.title)
+    _add(feed, "title", document.title).set("type", "text")
     _add(feed, "updated", _format_time(document.updated))
     ET.SubElement(feed, "link", {"rel": "self", "href": document.address, "type": MEDIA_TYPE})
     ET.SubElement(feed, "link", {"rel": "alternate", "href": document.home, "type": "text/html"})
@@ -28,8 +28,8 @@ def write_atom(document: FeedDocument) -> bytes:
 
 def _add_entry(element: ET.Element, entry: FeedEntry) -> None:
     _add(element, "id", entry.id)
-    _add(element, "title", entry.title)
-    _add(element, "updated", _format_time(entry.arrived))
+    _add(element, "title", entry.title).set("type", "text")
+    _add(element, "updated", _format_time(entry.published))  # many readers show only this one
     _add(element, "published", _format_time(entry.published))
     if entry.link:
         ET.SubElement(element, "link", {"rel": "alternate", "href": entry.link})

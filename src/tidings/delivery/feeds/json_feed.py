@@ -28,7 +28,6 @@ def _to_item(entry: FeedEntry) -> dict[str, Any]:
         "title": entry.title,
         "content_text": entry.text,
         "date_published": entry.published.isoformat(),
-        "date_modified": entry.arrived.isoformat(),
     }
     if entry.link:
         item["url"] = entry.link

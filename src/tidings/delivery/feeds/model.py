@@ -14,6 +14,7 @@ from tidings.text.sanitize import clean_link
 
 _NAMESPACE = uuid.UUID("7c1d3c1e-5d0e-4f0e-9b57-6f1f2c1d7d05")  # a random constant, for the ids of entries
 _TITLE_CHARACTERS = 100
+_MAX_TIME_CHARACTERS = 100
 _NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -28,7 +29,7 @@ class FeedEntry:
     author: str | None
     tags: tuple[str, ...]
     published: datetime
-    arrived: datetime
+    """When the post was written or, if that is not known, when it arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,6 @@ def build_document(
 def _to_entry(subscription: int, match: StoredMatch) -> FeedEntry:
     text = replace_illegal_xml(match.text or "")
     kind = "number" if isinstance(match.post_id, int) else "text"
-    arrived = _to_datetime(match.arrived_at)
     return FeedEntry(
         id=_to_urn(f"{subscription}/{kind}/{match.post_id}"),
         title=replace_illegal_xml(match.title or "") or _shorten(text) or "(no text)",
@@ -63,8 +63,7 @@ def _to_entry(subscription: int, match: StoredMatch) -> FeedEntry:
         link=clean_link(match.link) if match.link else None,
         author=replace_illegal_xml(match.author) if match.author else None,
         tags=tuple(replace_illegal_xml(tag) for tag in match.tags),
-        published=parse_post_time(match.time) or arrived,
-        arrived=arrived,
+        published=parse_post_time(match.time) or _to_datetime(match.arrived_at),
     )
 
 
@@ -90,7 +89,7 @@ def parse_post_time(time: str | None) -> datetime | None:
     """Parse the time of a post: ISO 8601, seconds since 1970, or an e-mail date; return None for other texts."""
     for parse in (_from_iso, _from_seconds, parsedate_to_datetime) if time else ():
         try:
-            parsed = parse(str(time))
+            parsed = parse(str(time)[:_MAX_TIME_CHARACTERS])
             return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC).replace(microsecond=0)
         except (ValueError, OverflowError, TypeError, OSError):
             continue
