@@ -29,10 +29,47 @@ def test_revoking_ends_all_tokens_of_an_owner(store):
     assert store.accounts.owner_of(store.accounts.add_token("ann")) == "ann"
 
 
-@pytest.mark.parametrize("name", ["", "Ann", "a b", "-a", "a" * 65, "a/b", "ä", "a\n"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "Ann",
+        "a b",
+        "-a",
+        "a" * 65,
+        "a/b",
+        "ä",
+        "a\n",
+        "me.",
+        "me-",
+        "a..b",
+        ".",
+        "\u0430nn",
+        "an\u200bn",
+        "\uff41nn",
+    ],
+)
 def test_an_invalid_owner_name_is_rejected(store, name):
     with pytest.raises(InputError, match="not a valid name"):
         store.accounts.add(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "other"), [("ann-b", "ann.b"), ("tom1", "toml"), ("bob0", "bobo"), ("barn", "bam"), ("vvim", "wim")]
+)
+def test_a_name_that_looks_like_that_of_another_owner_is_rejected(store, name, other):
+    store.accounts.add(name)
+    with pytest.raises(InputError, match=f"Owner {other}: looks like the owner {name}"):
+        store.accounts.add(other)
+
+
+def test_an_owner_with_a_name_that_is_not_valid_any_more_keeps_working(store):
+    store.accounts.add("me")
+    store.database.execute("UPDATE owner SET name = 'me.' WHERE name = 'me'")
+    token = store.accounts.add_token("me.")
+    assert store.accounts.owner_of(token) == "me."
+    with pytest.raises(InputError, match=r"Owner me: looks like the owner me\."):
+        store.accounts.add("me")
 
 
 def test_an_unknown_owner_raises_an_error(store):
@@ -74,6 +111,34 @@ def test_the_subscription_quota_is_enforced(store):
     store.subscriptions.remove(first)
     store.accounts.subscribe("ann", "c")
     assert [subscription.query for subscription in store.subscriptions.page("ann")] == ["b", "c"]
+
+
+def test_the_cost_quota_is_enforced(store):
+    store.accounts.add("ann", Quotas(query_cost=10))
+    first = store.accounts.subscribe("ann", "storm OR rain", cost=7)
+    with pytest.raises(QuotaExceeded, match=r"this query costs 4, and 7 of 10 are used\. Use fewer words"):
+        store.accounts.subscribe("ann", "wind OR snow", cost=4)
+    store.accounts.subscribe("ann", "wind", cost=3)
+    assert store.accounts.get("ann").query_cost == 10
+    store.subscriptions.remove(first)
+    assert store.accounts.get("ann").query_cost == 3
+    store.accounts.set_quotas("ann", Quotas(query_cost=2))
+    with pytest.raises(QuotaExceeded, match="3 of 2 are used"):
+        store.accounts.subscribe("ann", "snow")
+
+
+def test_changes_have_the_owner_and_the_cost_of_their_subscription(store):
+    first = store.subscriptions.add("storm", "ann", cost=7)
+    second = store.subscriptions.add("rain")
+    store.subscriptions.remove(first)
+    changes = store.subscriptions.priced_changes(0, 10)
+    assert [tuple(change)[1:] for change in changes] == [
+        ("add", first, "ann", 7),
+        ("add", second, "", 1),
+        ("remove", first, "ann", 7),
+    ]
+    assert store.subscriptions.priced_changes(1, 1) == changes[1:2]
+    assert [row.id for row in store.subscriptions.get_many([second, first, 99])] == [second]
 
 
 def test_the_post_quota_counts_days_in_utc(store, clock):

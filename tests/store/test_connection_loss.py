@@ -8,7 +8,7 @@ import pytest
 from tests.web.conftest import client, open_context
 from tests.web.test_subscriptions import subscribe
 
-from tidings.errors import StoreError
+from tidings.errors import LeaseLost, StoreError
 from tidings.store import open_store
 from tidings.testing.postgres import binaries, running_server
 
@@ -62,11 +62,23 @@ def test_a_transaction_does_not_continue_on_a_new_connection(server):
 
 
 def test_a_lease_is_lost_with_the_connection(server):
-    with open_store(server.url) as store, store.lease("crawler"):
+    with open_store(server.url) as store, store.lease("crawler") as lease:
+        lease.check()
         server.stop()
         server.start()
+        with pytest.raises(LeaseLost, match=r"The crawler lost its lease of PostgreSQL database .* start it again"):
+            lease.check()
         with pytest.raises(StoreError):
             store.matches.last_number()
+
+
+def test_a_lease_whose_connection_was_lost_ends_without_an_error(server):
+    with open_store(server.url) as store:
+        with store.lease("crawler"):
+            server.stop()
+            server.start()
+        with open_store(server.url) as other, other.lease("crawler") as lease:
+            lease.check()
 
 
 def test_the_api_answers_503_while_the_server_is_down(server, tmp_path):

@@ -14,8 +14,8 @@ import pytest
 from tests.store.batches import matches, posts, read_ids, run_batch
 from tests.store.conftest import new_schema
 
-from tidings.errors import StoreBusy, StoreDamaged, StoreError, StoreFull
-from tidings.store import Store, open_store, schema
+from tidings.errors import LeaseLost, StoreBusy, StoreDamaged, StoreError, StoreFull, StoreReadOnly
+from tidings.store import Store, open_store, schema, sqlite
 from tidings.store.sqlite import FILE, SAFE_VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -254,3 +254,86 @@ def test_an_error_during_a_commit_rolls_it_back(store):
         store.batches.commit("s", 0, posts([1]), matches([(subscription, 0)]), metrics={"bad": object()})
     assert read_ids(store, subscription) == []
     assert store.sizes().posts == 0
+
+
+@pytest.mark.parametrize("other", ["store-created", "inbox/1.jsonl", "checkpoint/metadata", "stream.lock"])
+def test_a_file_that_was_emptied_is_not_a_new_store(tmp_path, other):
+    (tmp_path / other).parent.mkdir(exist_ok=True)
+    (tmp_path / other).touch()
+    (tmp_path / FILE).touch()
+    with pytest.raises(StoreDamaged, match=r"the file is empty, but there is other state .* Restore it from a backup"):
+        open_store(tmp_path)
+    assert (tmp_path / FILE).stat().st_size == 0
+
+
+def test_a_store_leaves_a_mark_that_a_file_that_was_emptied_is_recognized_by(tmp_path):
+    with open_store(tmp_path) as store:
+        store.subscriptions.add("storm")
+    (tmp_path / FILE).write_bytes(b"")
+    with pytest.raises(StoreDamaged, match="the file is empty"):
+        open_store(tmp_path)
+
+
+def test_an_empty_file_without_other_state_is_a_new_store(tmp_path):
+    (tmp_path / FILE).touch()
+    (tmp_path / "inbox").mkdir()
+    with open_store(tmp_path) as store:
+        assert store.subscriptions.add("storm") == 1
+
+
+def test_a_reader_of_a_snapshot_sees_what_a_later_writer_stores(tmp_path, monkeypatch):
+    with open_store(tmp_path) as store:
+        store.subscriptions.add("storm")
+
+    def refuse(path: Path) -> apsw.Connection:
+        raise apsw.CantOpenError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite, "open_writable", refuse)
+        reader = open_store(tmp_path)
+    with reader, open_store(tmp_path) as writer:
+        writer.subscriptions.add("flood")
+        assert [one.query for one in reader.subscriptions.all()] == ["storm", "flood"]
+        with pytest.raises(StoreReadOnly, match="read-only"):
+            reader.subscriptions.add("rain")
+
+
+def test_a_lease_is_lost_when_its_file_is_deleted(tmp_path):
+    with open_store(tmp_path) as store, store.lease("stream") as lease:
+        lease.check()
+        (tmp_path / "stream.lock").unlink()
+        with pytest.raises(LeaseLost, match=r"stream\.lock was deleted"):
+            lease.check()
+
+
+_USE_FULL_DISK = """
+import resource, sys
+from tidings.errors import StoreFull
+from tidings.store import open_store
+
+def try_to(write):
+    try:
+        write()
+    except StoreFull as error:
+        print(error)
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))  # for this process, the disk is full
+with open_store(sys.argv[1]) as store:
+    print(*(row.query for row in store.subscriptions.all()))
+    try_to(lambda: store.subscriptions.add("rain"))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    try_to(lambda: store.lease("stream").__enter__())
+"""
+
+
+def test_a_store_on_a_full_disk_can_be_read(tmp_path):
+    with open_store(tmp_path) as store:
+        store.subscriptions.add("storm")
+    for _ in range(2):  # the first attempt leaves files
+        done = subprocess.run(
+            [sys.executable, "-c", _USE_FULL_DISK, str(tmp_path)], capture_output=True, text=True, check=False
+        )
+        full = "the disk is full. Free some space and run again."
+        assert done.stdout.splitlines() == ["storm", f"{tmp_path / FILE}: {full}", f"{tmp_path}: {full}"], done.stderr
+    with open_store(tmp_path) as store:
+        assert store.subscriptions.add("rain") == 2

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tidings.errors import InputError, StoreBusy, UnknownFeed
-from tidings.store import VisitRecord, open_store
+from tidings.store import VisitRecord, open_store, schema
 
 URL, OTHER = "https://example.com/feed", "https://example.org/feed"
 
@@ -37,6 +37,11 @@ def test_a_feed_is_deleted_with_its_last_follower(store):
     assert list(store.feeds.all()) == []
     assert store.feeds.known_articles([feed]) == {}
     assert store.feeds.add(URL) == feed + 1
+
+
+def test_the_title_of_a_feed_is_sanitized(store):
+    store.feeds.add(URL, "ann", "The \u202ebl\u200bog\x00\U000e0041")
+    assert [feed.title for feed in store.feeds.all("ann")] == ["The blog "]
 
 
 def test_only_a_followed_feed_can_be_removed(store):
@@ -120,3 +125,15 @@ def test_the_leases_of_crawler_and_stream_are_independent(location):
             pass
         with second.lease("stream"):
             pass
+
+
+def test_a_feed_without_articles_is_read_from_the_beginning_after_an_upgrade(location, monkeypatch):
+    before = schema.MIGRATIONS[: schema.MIGRATIONS.index(schema._BACKLOG)]
+    monkeypatch.setattr(schema.migrate, "__defaults__", (before,))
+    with open_store(location) as store:
+        empty, full = store.feeds.add(URL), store.feeds.add(OTHER)
+        read = '{"read_at": 1.0}'
+        store.feeds.record_visits([visit(empty, visit=read), visit(full, OTHER, visit=read, posts=[{"id": "1"}])])
+    monkeypatch.undo()
+    with open_store(location) as store:
+        assert {feed.id: feed.visit for feed in store.feeds.due(2.0, 9)} == {empty: "{}", full: read}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from tests.store.batches import run_batch
+from tests.store.batches import read_ids, run_batch
 
 from tidings.errors import InputError, QuotaExceeded, StoreBusy, UnknownSubscription, UnknownWebhook
 from tidings.store import Retention, open_store
+from tidings.store.feeds import VisitRecord
 from tidings.store.webhook_queue import AttemptResult, DueLimits, WebhookTotals
 from tidings.store.webhooks import LOGGED_ATTEMPTS, MAX_WEBHOOKS_PER_SUBSCRIPTION, OLD_SECRET_S, Attempt
 
 URL = "https://receiver.example/hook"
+FEED = "https://feed.example/rss"
 ALL = DueLimits(100, 100, 100, 100)
 
 
@@ -217,3 +219,57 @@ def test_the_lease_of_the_sender_is_exclusive(store, location):
             pass
         with other.lease("sender"):
             pass
+
+
+def visit_with_backlog(store, feed, backlog, at):
+    url = next(row.url for row in store.feeds.all() if row.id == feed)
+    store.feeds.record_visits([VisitRecord(feed, url, "ok", at, None, backlog=backlog)])
+
+
+def sent_ids(store, hook):
+    return [match.post_id for match in store.webhook_queue.next_matches(hook, 100)]
+
+
+def test_the_backlog_of_a_feed_is_stored_but_not_sent(store, clock):
+    tea, feed = store.subscriptions.add("tea"), store.feeds.add(FEED)
+    hook = add_idle(store, tea)
+    visit_with_backlog(store, feed, ["old 1", "old 2"], clock.now)
+    run_batch(store, 0, ["old 1", "old 2"], [(tea, 0), (tea, 1)])
+    due = due_ids(store)  # the new matches wake the webhook once
+    store.webhook_queue.mark_idle([hook])
+    assert (due, sent_ids(store, hook), due_ids(store)) == ([hook.id], [], [])
+    assert read_ids(store, tea) == ["old 1", "old 2"]
+    run_batch(store, 1, ["new", "old 1"], [(tea, 0), (tea, 1)])
+    assert (due_ids(store), sent_ids(store, hook)) == ([hook.id], ["new"])
+    until = store.matches.last_number()
+    store.webhook_queue.fix_messages([(hook.id, until)])
+    store.webhook_queue.record_results([result_of(hook, until)])
+    assert due_ids(store) == []
+
+
+def test_a_post_that_is_stored_already_does_not_become_backlog(store, clock):
+    tea, feed = store.subscriptions.add("tea"), store.feeds.add(FEED)
+    hook = add_idle(store, tea)
+    run_batch(store, 0, ["a"], [(tea, 0)])
+    visit_with_backlog(store, feed, ["a"], clock.now)  # the feed was removed and added again
+    assert sent_ids(store, hook) == ["a"]
+
+
+def test_an_integer_id_is_never_backlog(store, clock):
+    tea, feed = store.subscriptions.add("tea"), store.feeds.add(FEED)
+    visit_with_backlog(store, feed, ["7"], clock.now)
+    run_batch(store, 0, [7], [(tea, 0)])
+    assert sent_ids(store, store.webhooks.add(tea, URL, after=0)) == [7]
+
+
+def test_marks_of_the_backlog_are_deleted_with_their_posts(store, clock):
+    tea, feed = store.subscriptions.add("tea"), store.feeds.add(FEED)
+    visit_with_backlog(store, feed, ["a"], clock.now)
+    run_batch(store, 0, ["a"], [(tea, 0)])
+    hook = store.webhooks.add(tea, URL, after=0)
+    store.apply_retention(Retention())
+    assert sent_ids(store, hook) == []
+    clock.now += 2 * Retention().max_age_s
+    store.apply_retention(Retention())
+    run_batch(store, 1, ["a"], [(tea, 0)])  # an article with this id is new again
+    assert sent_ids(store, hook) == ["a"]

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import re
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidings.errors import InputError, QuotaExceeded, UnknownOwner
 from tidings.store.database import Database, Row
+from tidings.store.owner_names import check_name, name_skeleton
 from tidings.store.rows import DAY_S, NewSubscription, Region
-from tidings.store.subscriptions import Subscriptions
+from tidings.store.subscriptions import Subscriptions, Usage
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _TOKEN_PREFIX = "tidings_"  # identifies a token that turns up in a file or in a scan for secrets
 _TOKEN_BYTES = 32
 _OPAQUE_ID_CHARACTERS = 16
-_COLUMNS = "o.name, o.created_at, o.max_subscriptions, o.max_feeds, o.max_posts_a_day"
+_COLUMNS = "o.name, o.created_at, o.max_subscriptions, o.max_feeds, o.max_posts_a_day, o.max_cost"
 _SELECT = f"""SELECT {_COLUMNS}, (SELECT count(*) FROM token t WHERE t.owner = o.name),
     (SELECT count(*) FROM subscription s WHERE s.owner = o.name AND s.removed_at IS NULL),
+    (SELECT coalesce(sum(cost), 0) FROM subscription s WHERE s.owner = o.name AND s.removed_at IS NULL),
     (SELECT coalesce(sum(posts), 0) FROM published p WHERE p.owner = o.name AND p.day = ?) FROM owner o"""
 _COUNT_POSTS = """INSERT INTO published (owner, day, posts) VALUES (?, ?, ?)
     ON CONFLICT (owner, day) DO UPDATE SET posts = published.posts + excluded.posts"""
@@ -33,6 +33,7 @@ class Quotas:
     subscriptions: int = 1_000
     feeds: int = 1_000
     posts_per_day: int = 100_000
+    query_cost: int = 20_000  # of all subscriptions together, in units of `query/cost.py`
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class Account:
     quotas: Quotas
     tokens: int
     subscriptions: int
+    query_cost: int
     posts_today: int
 
 
@@ -55,19 +57,25 @@ class Accounts:
         self._opaque_id_key = b""
 
     def add(self, name: str, quotas: Quotas = Quotas()) -> str:
-        """Add an owner and return its first token, which cannot be read again. Raises InputError for a bad name."""
-        if not _NAME.fullmatch(name):
-            raise InputError(
-                f"Owner {name!r}: not a valid name. Use up to 64 lower-case letters, digits, '.', '_' and '-', "
-                "starting with a letter or digit."
-            )
+        """Add an owner and return its first token, which cannot be read again.
+
+        Raises InputError for a name that is not valid, exists, or looks like one that exists.
+        """
+        check_name(name)
         with self._db.transaction():
-            if self._db.fetch("SELECT 1 FROM owner WHERE name = ?", name):
-                raise InputError(f"Owner {name} exists already. `tidings owners token {name}` creates a new token.")
-            sql = "INSERT INTO owner (name, created_at, max_subscriptions, max_feeds, max_posts_a_day)"
-            limits = (quotas.subscriptions, quotas.feeds, quotas.posts_per_day)
-            self._db.execute(f"{sql} VALUES (?, ?, ?, ?, ?)", name, self._now(), *limits)
+            self._check_new(name)
+            sql = "INSERT INTO owner (name, created_at, max_subscriptions, max_feeds, max_posts_a_day, max_cost)"
+            limits = (quotas.subscriptions, quotas.feeds, quotas.posts_per_day, quotas.query_cost)
+            self._db.execute(f"{sql} VALUES (?, ?, ?, ?, ?, ?)", name, self._now(), *limits)
             return self._insert_token(name)
+
+    def _check_new(self, name: str) -> None:
+        skeleton = name_skeleton(name)
+        for (other,) in self._db.fetch("SELECT name FROM owner ORDER BY name"):
+            if other == name:
+                raise InputError(f"Owner {name} exists already. `tidings owners token {name}` creates a new token.")
+            if name_skeleton(other) == skeleton:
+                raise InputError(f"Owner {name}: looks like the owner {other}. Choose a name that differs clearly.")
 
     def add_first(self, name: str) -> str | None:
         """Add an owner and return its token if the store has no owner, else return None."""
@@ -103,8 +111,9 @@ class Accounts:
     def set_quotas(self, name: str, quotas: Quotas) -> None:
         with self._db.transaction():
             self._require(name)
-            sql = "UPDATE owner SET max_subscriptions = ?, max_feeds = ?, max_posts_a_day = ? WHERE name = ?"
-            self._db.execute(sql, quotas.subscriptions, quotas.feeds, quotas.posts_per_day, name)
+            limits = (quotas.subscriptions, quotas.feeds, quotas.posts_per_day, quotas.query_cost)
+            columns = "max_subscriptions = ?, max_feeds = ?, max_posts_a_day = ?, max_cost = ?"
+            self._db.execute(f"UPDATE owner SET {columns} WHERE name = ?", *limits, name)
 
     def _require(self, name: str) -> None:
         if not self._db.fetch("SELECT 1 FROM owner WHERE name = ?", name):
@@ -137,13 +146,11 @@ class Accounts:
             self._db.execute(sql, secrets.token_hex(_TOKEN_BYTES))
         return bytes.fromhex(rows[0][0])
 
-    def subscribe(self, name: str, query: str, region: Region | None = None) -> int:
-        """Add a subscription within the quota of its owner and return its id. Raises QuotaExceeded."""
-        limit = self.get(name).quotas.subscriptions
-        subscription = self._subscriptions.add_within(NewSubscription(query, name, region), limit)
-        if subscription is None:
-            raise QuotaExceeded(f"Subscription quota reached ({limit:,}). Delete a subscription first.")
-        return subscription
+    def subscribe(self, name: str, query: str, region: Region | None = None, cost: int = 1) -> int:
+        """Add a subscription within the quotas of its owner and return its id. Raises QuotaExceeded."""
+        quotas = self.get(name).quotas
+        new = NewSubscription(query, name, region, cost)
+        return self._subscriptions.add_within(new, lambda used: _check_quotas(quotas, used, cost))
 
     def count_posts(self, name: str, posts: int) -> None:
         """Count published posts against today's quota. Raises QuotaExceeded, and counts none, if they exceed it."""
@@ -169,12 +176,24 @@ class Accounts:
         return int(self._now() // DAY_S)
 
 
+def _check_quotas(quotas: Quotas, used: Usage, cost: int) -> None:
+    """Raise QuotaExceeded if a subscription of this cost cannot be added to what is used."""
+    if used.subscriptions >= quotas.subscriptions:
+        raise QuotaExceeded(f"Subscription quota reached ({quotas.subscriptions:,}). Delete a subscription first.")
+    if used.cost + cost > quotas.query_cost:
+        raise QuotaExceeded(
+            f"Query cost quota reached: this query costs {cost:,}, and {used.cost:,} of {quotas.query_cost:,} are "
+            "used. Use fewer words in ORs, or delete a subscription first."
+        )
+
+
 def _hash(token: str) -> str:
     """A token has 256 random bits, so a plain hash cannot be reversed by guessing."""
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
 def _from_row(row: Row) -> Account:
-    name, created_at, max_subscriptions, max_feeds, max_posts, tokens, subscriptions, posts_today = row
-    quotas = Quotas(int(max_subscriptions), int(max_feeds), int(max_posts))
-    return Account(name, created_at, quotas, int(tokens), int(subscriptions), int(posts_today))
+    name, created_at, *numbers = row
+    max_subscriptions, max_feeds, max_posts, max_cost, tokens, subscriptions, cost, posts_today = map(int, numbers)
+    quotas = Quotas(max_subscriptions, max_feeds, max_posts, max_cost)
+    return Account(name, created_at, quotas, tokens, subscriptions, cost, posts_today)

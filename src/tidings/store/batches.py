@@ -13,7 +13,7 @@ from tidings.store.database import Database, Row
 from tidings.store.rows import BatchPin, BatchRecord, CommitResult, RejectedRow
 from tidings.store.shed_totals import NOTHING_SHED, ShedCounts
 
-_NOTHING_REJECTED = pa.table({"reason": pa.array([], pa.string())})
+_NOTHING_REJECTED = pa.table({"reason": pa.nulls(0, pa.string())})  # pa.array would import pandas
 _INSERT = """INSERT INTO batch (stream, batch, index_version, plan_version, state, started_at, posts, matches, rejected,
     figures, shed) VALUES (?, ?, ?, ?, 'begun', ?, 0, 0, 0, '{}', ?)"""
 

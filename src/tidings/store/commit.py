@@ -53,11 +53,16 @@ class _Stamp(NamedTuple):
 
 
 class BatchChunk(NamedTuple):
-    """A part of the results of a batch, see `BatchLedger.commit`; `matches` refer to `posts` of the same chunk."""
+    """A part of the results of a batch, see `BatchLedger.commit`; `matches` refer to `posts` of the same chunk.
+
+    What a sink received instead of the store is only counted: `delivered_posts`, `delivered_matches`.
+    """
 
     posts: pa.Table
     matches: pa.Table
     rejected: pa.Table
+    delivered_posts: int = 0
+    delivered_matches: int = 0
 
 
 def commit_batch(
@@ -92,8 +97,12 @@ def _store_chunk(
     """Store a chunk and return the new total of the batch."""
     posts, matches, without_id = _store_matches(db, chunk.posts, chunk.matches, stamp)
     rejected = _store_rejected(db, key, chunk.rejected, without_id, total.rejected)
-    known = len(chunk.matches) - matches
-    return CommitResult(total.posts + posts, total.matches + matches, total.known + known, total.rejected + rejected)
+    return CommitResult(
+        posts=total.posts + posts + chunk.delivered_posts,
+        matches=total.matches + matches + chunk.delivered_matches,
+        known=total.known + len(chunk.matches) - matches,
+        rejected=total.rejected + rejected,
+    )
 
 
 def _take_numbers(db: Database, count: int) -> int:

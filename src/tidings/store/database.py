@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 Int64Array = NDArray[np.int64]
 Row = tuple[Any, ...]
-LeaseKind = Literal["stream", "crawler", "sender"]
+LeaseKind = Literal["stream", "crawler", "sender", "service"]
+
+
+class Lease(Protocol):
+    """An exclusive right that this process holds."""
+
+    def check(self) -> None:
+        """Raise LeaseLost if the right was lost: another process may have it."""
+        ...
 
 
 class BoundRows(NamedTuple):
@@ -48,8 +56,8 @@ class Database(Protocol):
         """Return rows with the columns ``row_index`` (from 0) and ``value``."""
         ...
 
-    def lease(self, kind: LeaseKind) -> AbstractContextManager[None]:
-        """Hold the lease of the stream, the crawler or the sender; it ends with the process.
+    def lease(self, kind: LeaseKind) -> AbstractContextManager[Lease]:
+        """Hold the lease of the stream, the crawler, the sender or the service; it ends with the process.
 
         Raises StoreBusy, which names the holder.
         """

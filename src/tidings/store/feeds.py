@@ -16,9 +16,11 @@ import orjson
 
 from tidings.errors import UnknownFeed
 from tidings.net.urls import normalize_url
+from tidings.store.columns import TEXT_ID
 from tidings.store.counters import advance_counter
 from tidings.store.database import Database
 from tidings.store.rows import fits_int64
+from tidings.text.sanitize import clean_text
 
 FeedState = Literal["new", "ok", "failing", "gone"]
 _PAGE_ROWS = 1_000
@@ -34,8 +36,9 @@ _to_json_line = partial(orjson.dumps, option=orjson.OPT_APPEND_NEWLINE)
 
 @dataclass(frozen=True, slots=True)
 class FeedRow:
-    """A feed as its followers see it. ``error`` is empty unless it fails; ``due_at`` is None if the feed is gone.
+    """A feed as its followers see it. ``due_at`` is None if the feed is gone.
 
+    ``error`` is why the last visit failed, or why the document has no items; otherwise empty.
     ``given`` is the URL that one follower gave, from which the feed may have moved; empty if it is not recorded.
     """
 
@@ -53,17 +56,24 @@ class FeedRow:
 
 
 class DueFeed(NamedTuple):
-    """A feed to visit; ``visit`` is the crawler's state after the last visit (JSON)."""
+    """A feed to visit; ``visit`` is the crawler's state after the last visit (JSON).
+
+    ``owner`` is the follower whose turn it is; the crawler chooses it.
+    """
 
     id: int
     url: str
     due_at: float
     visit: str
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class VisitRecord:
-    """The result of a visit to a feed. ``known`` is None if the known articles did not change."""
+    """The result of a visit to a feed. ``known`` is None if the known articles did not change.
+
+    ``backlog`` has the ids of those posts that webhooks do not send: articles from before the feed was added.
+    """
 
     feed: int
     url: str
@@ -76,6 +86,7 @@ class VisitRecord:
     visit: str = "{}"
     known: str | None = None
     posts: Sequence[Mapping[str, Any]] = ()
+    backlog: Sequence[str] = ()
 
 
 class OutboxRow(NamedTuple):
@@ -107,7 +118,7 @@ class Feeds:
             self._db.execute(
                 "INSERT INTO feed_owner (feed, owner, title, added_at, given) VALUES (?, ?, ?, ?, ?) "
                 "ON CONFLICT (feed, owner) DO UPDATE SET title = excluded.title WHERE excluded.title <> ''",
-                *(feed, owner, _replace_nul(title), now, address),
+                *(feed, owner, clean_text(title), now, address),
             )
         return feed
 
@@ -168,6 +179,16 @@ class Feeds:
         sql = f"SELECT k.feed, k.known FROM (SELECT a FROM {bound.sql}) AS g JOIN feed_known k ON k.feed = g.a"
         return {int(feed): str(text) for feed, text in self._db.fetch(sql, *bound.parameters)}
 
+    def followers(self, feeds: Sequence[int]) -> dict[int, list[str]]:
+        """Return the owners that follow each feed."""
+        ids = np.array(feeds, np.int64)
+        bound = self._db.bind_pairs(ids, np.zeros_like(ids))
+        sql = f"SELECT o.feed, o.owner FROM (SELECT a FROM {bound.sql}) AS g JOIN feed_owner o ON o.feed = g.a"
+        owners: dict[int, list[str]] = {}
+        for feed, owner in self._db.fetch(sql, *bound.parameters):
+            owners.setdefault(int(feed), []).append(str(owner))
+        return owners
+
     def record_visits(self, visits: Sequence[VisitRecord]) -> int:
         """Store visits, and their posts in the outbox, in one transaction; return the number of posts.
 
@@ -175,9 +196,12 @@ class Feeds:
         """
         with self._db.transaction():
             posts: list[Mapping[str, Any]] = []
+            backlog: list[str] = []
             for visit in visits:
                 if self._record(visit):
                     posts += visit.posts
+                    backlog += visit.backlog
+            self._add_backlog(backlog)
             for start in range(0, len(posts), _OUTBOX_POSTS):
                 lines = b"".join(map(_to_json_line, posts[start : start + _OUTBOX_POSTS]))
                 text = lines.decode().replace("\\u0000", "\\ufffd")
@@ -197,6 +221,16 @@ class Feeds:
             upsert = "ON CONFLICT (feed) DO UPDATE SET known = excluded.known"
             self._db.execute(f"INSERT INTO feed_known (feed, known) VALUES (?, ?) {upsert}", visit.feed, visit.known)
         return self._move(visit, str(rows[0][0]))
+
+    def _add_backlog(self, posts: Sequence[str]) -> None:
+        """Mark posts before the stream can see them; those that are stored already were sent or are being sent."""
+        if posts:
+            bound = self._db.bind_texts(list(dict.fromkeys(posts)))
+            stored = f"SELECT 1 FROM post p WHERE p.id = value AND p.id_kind = {TEXT_ID}"
+            sql = (
+                f"INSERT INTO backlog_post (id, added_at) SELECT value, ? FROM {bound.sql} WHERE NOT EXISTS ({stored})"
+            )
+            self._db.execute(f"{sql} ON CONFLICT (id) DO NOTHING", self._now(), *bound.parameters)
 
     def _move(self, visit: VisitRecord, old_url: str) -> bool:
         """Store a new URL; merge into the feed that has it already, whose own visits send the posts (False)."""

@@ -6,10 +6,12 @@ Matches lie on disk by era, see `schema.ERA_BITS`; queries go through the eras i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 
-from tidings.store.columns import restore_id
+import numpy as np
+
+from tidings.store.columns import TEXT_ID, restore_id
 from tidings.store.counters import read_counter
 from tidings.store.database import Database, Row
 from tidings.store.rows import MAX_INT64, StoredMatch
@@ -23,14 +25,24 @@ _MATCH = """SELECT m.cursor, p.id, p.id_kind, p.text, p.time, p.author, p.lang, 
 _SINCE = (
     _MATCH
     + """ FROM match m JOIN post p ON p.number = m.post
-    WHERE m.era IN ({}) AND m.subscription = ? AND m.cursor > ? ORDER BY m.cursor LIMIT ?"""
+    WHERE m.era IN ({}) AND m.subscription = ? AND m.cursor > ?{} ORDER BY m.cursor LIMIT ?"""
 )
+_NOT_BACKLOG = f" AND NOT EXISTS (SELECT 1 FROM backlog_post b WHERE b.id = p.id AND p.id_kind = {TEXT_ID})"
 _LATEST = (
     _MATCH
     + """ FROM (SELECT cursor, post, index_version, batch FROM match
         WHERE era IN ({}) AND subscription = ? AND cursor < ? ORDER BY cursor DESC LIMIT ?) AS m
     JOIN post p ON p.number = m.post ORDER BY m.cursor DESC"""
 )
+
+_CHANGED = """SELECT s.id, t.kept FROM subscription s JOIN tally t ON t.subscription = s.id
+    WHERE s.owner = ? AND s.removed_at IS NULL AND EXISTS (
+        SELECT 1 FROM match m WHERE m.era IN ({}) AND m.subscription = s.id AND m.cursor > ?)"""
+
+_CHANGED_AMONG = """SELECT w.a FROM (SELECT a FROM {}) AS w WHERE EXISTS (
+    SELECT 1 FROM match m WHERE m.era IN ({}) AND m.subscription = w.a AND m.cursor > ?)"""
+_REMOVED_AMONG = """SELECT w.a FROM (SELECT a FROM {}) AS w WHERE NOT EXISTS (
+    SELECT 1 FROM subscription s WHERE s.id = w.a AND s.removed_at IS NULL)"""
 
 
 class Matches:
@@ -56,16 +68,21 @@ class Matches:
         return read_matches(self._db, subscription, cursor, limit, max_characters)
 
     def latest(
-        self, subscription: int, limit: int = 100, owner: str | None = None, max_characters: int | None = None
+        self,
+        subscription: int,
+        limit: int = 100,
+        owner: str | None = None,
+        max_characters: int | None = None,
+        before: int = MAX_INT64,
     ) -> list[StoredMatch]:
-        """Return the newest matches, oldest first."""
+        """Return the newest matches before a cursor, oldest first."""
         self._subscriptions.require(subscription, owner)
         rows: list[Row] = []
         for eras in reversed(list(era_groups(self._db))):
             sql = _LATEST.format(", ".join(map(str, eras)))
 
             def read_page(count: int, sql: str = sql) -> list[Row]:
-                return self._db.fetch(sql, subscription, rows[-1][0] if rows else MAX_INT64, count)
+                return self._db.fetch(sql, subscription, rows[-1][0] if rows else before, count)
 
             if _fill(rows, read_page, limit, max_characters):
                 break
@@ -76,18 +93,45 @@ class Matches:
         rows = self._db.fetch("SELECT kept FROM tally WHERE subscription = ?", subscription)
         return int(rows[0][0]) if rows else 0
 
+    def changed_since(self, owner: str, number: int) -> dict[int, int]:
+        """Return the subscriptions of an owner with matches after a number, and how many matches each has now."""
+        changed: dict[int, int] = {}
+        for eras in era_groups(self._db, number):
+            changed.update(self._db.fetch(_CHANGED.format(", ".join(map(str, eras))), owner, number))
+        return changed
+
+    def changed_among(self, subscriptions: Sequence[int], number: int) -> set[int]:
+        """Return those of the subscriptions that have matches after a number or were removed, in a few queries."""
+        if not subscriptions:
+            return set()
+        ids = np.array(subscriptions, np.int64)
+        bound = self._db.bind_pairs(ids, np.zeros_like(ids))
+        changed = {int(row[0]) for row in self._db.fetch(_REMOVED_AMONG.format(bound.sql), *bound.parameters)}
+        for eras in era_groups(self._db, number):
+            sql = _CHANGED_AMONG.format(bound.sql, ", ".join(map(str, eras)))
+            changed.update(int(row[0]) for row in self._db.fetch(sql, *bound.parameters, number))
+        return changed
+
     def last_number(self) -> int:
         """Return the last number given to a post or match: it grows with every match of any subscription."""
         return read_counter(self._db, "number")
 
 
 def read_matches(
-    db: Database, subscription: int, cursor: int, limit: int, max_characters: int | None = None
+    db: Database,
+    subscription: int,
+    cursor: int,
+    limit: int,
+    max_characters: int | None = None,
+    with_backlog: bool = True,
 ) -> list[StoredMatch]:
-    """Return up to `limit` matches after a cursor, by cursor, also of removed subscriptions."""
+    """Return up to `limit` matches after a cursor, by cursor, also of removed subscriptions.
+
+    Without backlog: without articles that a feed had before it was added, see `Feeds.record_visits`.
+    """
     rows: list[Row] = []
     for eras in era_groups(db, cursor):
-        sql = _SINCE.format(", ".join(map(str, eras)))
+        sql = _SINCE.format(", ".join(map(str, eras)), "" if with_backlog else _NOT_BACKLOG)
 
         def read_page(count: int, sql: str = sql) -> list[Row]:
             return db.fetch(sql, subscription, rows[-1][0] if rows else cursor, count)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
@@ -15,14 +16,14 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 
 from tidings.errors import StoreBusy, StoreDamaged, StoreError, StoreFull
-from tidings.store.database import BoundRows, Int64Array, LeaseKind, Row
-from tidings.store.lease import busy_error, describe_process
+from tidings.store.database import BoundRows, Int64Array, Lease, LeaseKind, Row
+from tidings.store.lease import busy_error, describe_process, lost_error
 from tidings.store.pgcopy import Int64ArrayDumper, encode_copy
 from tidings.store.schema import is_current, migrate
 
 DIALECT = {"key": "BIGINT PRIMARY KEY", "clustered": "", "exact": ' COLLATE "C"'}
 _WRITE_LOCK = 0x71D1  # first key of the advisory lock; the second one is the schema
-_LEASE_LOCKS: dict[LeaseKind, int] = {"stream": 0x71D2, "crawler": 0x71D3, "sender": 0x71D4}
+_LEASE_LOCKS: dict[LeaseKind, int] = {"stream": 0x71D2, "crawler": 0x71D3, "sender": 0x71D4, "service": 0x71D5}
 _SCHEMA = "hashtext(current_schema())"
 _CONNECT_S, _RECONNECT_S = 10, 2
 _LOCK_S = 30  # wait for another writer; the same as for SQLite
@@ -197,7 +198,7 @@ class PostgresDatabase:
         return BoundRows(f"(SELECT ordinality - 1 AS row_index, value FROM {listed}) AS listed", (values,))
 
     @contextmanager
-    def lease(self, kind: LeaseKind) -> Iterator[None]:
+    def lease(self, kind: LeaseKind) -> Iterator[Lease]:
         lock = _LEASE_LOCKS[kind]
         with ExitStack() as stack:
             with self._lock:  # no reconnect between the two
@@ -205,16 +206,27 @@ class PostgresDatabase:
                     raise busy_error(kind, self._location, self._holder(lock))
                 stack.enter_context(self._bound_connection())
             try:
-                yield
+                yield _SessionLease(self, kind)
             finally:
-                if not self._connection.closed:
+                with suppress(StoreError):  # the lock ended with its connection
                     self.fetch(f"SELECT pg_advisory_unlock({lock}, {_SCHEMA})")
+
+    def check_lease(self, kind: LeaseKind) -> None:
+        """Raise LeaseLost unless this connection lives and has the lock. Waits for a transaction to end."""
+        held = f"SELECT 1 FROM pg_locks l WHERE l.pid = pg_backend_pid() AND {_is_lock(_LEASE_LOCKS[kind])}"
+        try:
+            rows = self.fetch(held)
+        except StoreError as error:
+            raise lost_error(
+                kind, self._location, str(error).removeprefix(f"{self._location}: ").rstrip(".")
+            ) from error
+        if not rows:
+            raise lost_error(kind, self._location, "the server released it")
 
     def _holder(self, lock: int) -> str:
         rows = self.fetch(
             "SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
-            f"WHERE l.locktype = 'advisory' AND l.granted AND l.classid = {lock} AND l.objid::bigint = "
-            f"({_SCHEMA}::bigint & 4294967295) AND a.datname = current_database() "
+            f"WHERE {_is_lock(lock)} AND a.datname = current_database()"
         )
         return str(rows[0][0]).removeprefix("tidings ") if rows else "another process"
 
@@ -242,6 +254,25 @@ class PostgresDatabase:
             raise StoreDamaged(self._location, f"the server reports damaged data ({_first_line(error)})") from error
         except psycopg.Error as error:
             raise StoreError(f"{self._location}: {_first_line(error)}.") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _SessionLease:
+    """An advisory lock, which ends with its connection."""
+
+    database: PostgresDatabase
+    kind: LeaseKind
+
+    def check(self) -> None:
+        self.database.check_lease(self.kind)
+
+
+def _is_lock(lock: int) -> str:
+    """Return the condition for the row `l` of pg_locks to be this lock of this schema."""
+    return (
+        f"l.locktype = 'advisory' AND l.granted AND l.classid = {lock} "
+        f"AND l.objid::bigint = ({_SCHEMA}::bigint & 4294967295)"
+    )
 
 
 def _connect(url: str, timeout_s: int) -> psycopg.Connection[Row]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tidings.store.columns import TEXT_ID
 from tidings.store.commit import change_refs
 from tidings.store.counters import advance_counter, read_counter
 from tidings.store.database import Database, Int64Array, Row
@@ -43,6 +44,7 @@ def apply_retention(db: Database, limits: Retention, now: float) -> RetentionRes
         last = read_counter(db, "rejected") - limits.max_rejected
         rejected = db.execute("DELETE FROM rejected WHERE number <= ?", last)
     _delete_changes(db, now - limits.max_age_s)
+    _delete_backlog(db, now - limits.max_age_s)
     db.reclaim_space()
     return RetentionResult(matches, max(0, before - after), batches, rejected)
 
@@ -178,6 +180,13 @@ def _delete_changes(db: Database, then: float) -> None:
         sql = "DELETE FROM subscription WHERE removed_at <= ? AND id NOT IN (SELECT subscription FROM tally)"
         if db.execute(sql, then):
             db.execute("DELETE FROM address WHERE subscription NOT IN (SELECT id FROM subscription)")
+
+
+def _delete_backlog(db: Database, then: float) -> None:
+    """Delete the marks of posts that are not stored any more."""
+    stored = f"SELECT 1 FROM post p WHERE p.id = backlog_post.id AND p.id_kind = {TEXT_ID}"
+    with db.transaction():
+        db.execute(f"DELETE FROM backlog_post WHERE added_at <= ? AND NOT EXISTS ({stored})", then)
 
 
 def _to_array(rows: list[tuple[int, ...]]) -> Int64Array:

@@ -19,6 +19,7 @@ class NewSubscription(NamedTuple):
     query: str
     owner: str = ""
     region: Region | None = None
+    cost: int = 1  # in units, see `query/cost.py`
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Subscription:
     region: Region | None
     created_at: float
     removed_at: float | None
+    cost: int = 1
 
 
 class SubscriptionChange(NamedTuple):
@@ -40,6 +42,16 @@ class SubscriptionChange(NamedTuple):
     kind: Literal["add", "remove"]
     subscription: int
     at: float
+
+
+class PricedChange(NamedTuple):
+    """A change with what is needed to decide when it is applied. The owner of a deleted row is empty."""
+
+    position: int
+    kind: Literal["add", "remove"]
+    subscription: int
+    owner: str
+    cost: int
 
 
 class NetChanges(NamedTuple):
@@ -64,7 +76,10 @@ class BatchPin(NamedTuple):
 
 
 class CommitResult(NamedTuple):
-    """Rows that a commit added. ``known`` counts skipped matches: stored before, or of a removed subscription."""
+    """Rows that a commit added, and what a sink received instead.
+
+    ``known`` counts skipped matches: stored before, or of a removed subscription.
+    """
 
     posts: int
     matches: int

@@ -111,7 +111,18 @@ _GIVEN_URLS = """
 ALTER TABLE feed_owner ADD COLUMN given TEXT NOT NULL DEFAULT '';
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SHEDDING, _FEEDS, _OWNERS, _WEBHOOKS, _SHAPES, _GIVEN_URLS)
+# Feeds without articles are read from the beginning: items that were not found before are their backlog.
+_BACKLOG = """
+CREATE TABLE backlog_post (id TEXT{exact} PRIMARY KEY, added_at DOUBLE PRECISION NOT NULL);
+UPDATE feed SET visit = '{{}}' WHERE articles = 0;
+"""
+
+_COSTS = """
+ALTER TABLE subscription ADD COLUMN cost BIGINT NOT NULL DEFAULT 1;
+ALTER TABLE owner ADD COLUMN max_cost BIGINT NOT NULL DEFAULT 20000;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SHEDDING, _FEEDS, _OWNERS, _WEBHOOKS, _SHAPES, _GIVEN_URLS, _BACKLOG, _COSTS)
 """Migration n takes a store from version n to n + 1. A released migration is never edited."""
 
 

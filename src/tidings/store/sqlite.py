@@ -17,10 +17,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidings.errors import StoreBusy, StoreDamaged, StoreError, StoreFull
-from tidings.store.database import BoundRows, Int64Array, LeaseKind, Row
-from tidings.store.lease import acquire
+from tidings.errors import StoreBusy, StoreDamaged, StoreError
+from tidings.store.database import BoundRows, Int64Array, Lease, LeaseKind, Row
+from tidings.store.lease import acquire, full_error, read_only_error
 from tidings.store.schema import is_current, migrate
+from tidings.store.sqlite_open import (
+    check_not_emptied,
+    is_snapshot,
+    mark_created,
+    open_readable,
+    open_writable,
+    wal_of,
+)
 
 FILE = "tidings.sqlite"
 SAFE_VERSION = (3, 51, 3)  # older versions can lose commits when two connections reset the WAL
@@ -48,7 +56,10 @@ _REMEDY = "Restore it from a backup, or move it away to start with an empty stor
 
 
 class SqliteDatabase:
-    """One connection to DIR/tidings.sqlite."""
+    """One connection to DIR/tidings.sqlite.
+
+    A state that this user may not write, or whose disk is full, is opened for reading only.
+    """
 
     def __init__(self, directory: Path) -> None:
         if tuple(map(int, apsw.sqlite_lib_version().split("."))) < SAFE_VERSION:
@@ -56,14 +67,33 @@ class SqliteDatabase:
         self._directory = directory
         self._path = directory / FILE
         self._lock = threading.RLock()
+        self._is_snapshot = False  # opened for reading while no process writes it
+        self._is_full = False  # opened for reading because the disk is full
         with self._translated_errors():
-            directory.mkdir(parents=True, exist_ok=True)
-            self.connection = apsw.Connection(str(self._path))
+            check_not_emptied(self._path, _REMEDY)
             try:
-                self._prepare()
-            except BaseException:
-                self.connection.close()
-                raise
+                self._connect(open_writable(self._path))
+            except (apsw.CantOpenError, apsw.ReadOnlyError):
+                if not self._path.exists():
+                    raise
+                self._open_readable()
+            except apsw.IOError as error:
+                if getattr(error, "extendedresult", None) != apsw.SQLITE_IOERR_SHMSIZE:
+                    raise
+                self._is_full = True
+                self._open_readable()
+
+    def _connect(self, connection: apsw.Connection) -> None:
+        self.connection = connection
+        try:
+            self._prepare()
+        except BaseException:
+            connection.close()
+            raise
+
+    def _open_readable(self) -> None:
+        self._is_snapshot = is_snapshot(self._path)
+        self._connect(open_readable(self._path))
 
     def _prepare(self) -> None:
         self.connection.set_busy_timeout(_BUSY_MS)
@@ -74,17 +104,19 @@ class SqliteDatabase:
         if not is_current:
             with self.transaction():
                 self._migrate()
+        mark_created(self._path)
 
     def _is_current(self) -> bool:
         """Check without a write lock whether a migration is needed: readers must not wait for a batch to commit."""
-        if not self.fetch("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'store_version'"):
+        table = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'store_version'"
+        if not self.connection.execute(table).fetchall():
             return False
-        versions = [version for (version,) in self.fetch("SELECT version FROM store_version")]
+        versions = [version for (version,) in self.connection.execute("SELECT version FROM store_version")]
         return is_current(self._path, versions, DIALECT)
 
     def _check_length(self) -> None:
         """Detect a truncated file when it is opened, not when the missing part is read."""
-        wal = self._path.with_name(FILE + "-wal")
+        wal = wal_of(self._path)
         expected = self.fetch("PRAGMA page_count")[0][0] * self.fetch("PRAGMA page_size")[0][0]
         if self._path.stat().st_size < expected and not (wal.exists() and wal.stat().st_size):
             raise StoreDamaged(self._path, f"the file is truncated. {_REMEDY}")
@@ -103,6 +135,9 @@ class SqliteDatabase:
 
     def fetch(self, sql: str, *parameters: Any) -> list[Row]:
         with self._lock, self._translated_errors():
+            if self._is_snapshot and not is_snapshot(self._path):  # a process began to write
+                self.connection.close()
+                self._open_readable()
             return self.connection.execute(sql, parameters).fetchall()
 
     def execute(self, sql: str, *parameters: Any) -> int:
@@ -150,12 +185,12 @@ class SqliteDatabase:
         return BoundRows("(SELECT rowid - 1 AS row_index, value FROM carray(?))", (apsw.carray(tuple(values)),))
 
     @contextmanager
-    def lease(self, kind: LeaseKind) -> Iterator[None]:
-        with acquire(self._directory / f"{kind}.lock", kind, self._directory):
-            yield
+    def lease(self, kind: LeaseKind) -> Iterator[Lease]:
+        with acquire(self._directory / f"{kind}.lock", kind, self._directory) as lease:
+            yield lease
 
     def bytes_used(self) -> int:
-        files = (self._path, self._path.with_name(FILE + "-wal"), self._path.with_name(FILE + "-shm"))
+        files = (self._path, wal_of(self._path), self._path.with_name(FILE + "-shm"))
         return sum(file.stat().st_size for file in files if file.exists())
 
     def reclaim_space(self) -> None:
@@ -177,12 +212,14 @@ class SqliteDatabase:
         try:
             yield
         except apsw.FullError as error:
-            raise StoreFull(f"{self._path}: the disk is full. Free some space and run again.") from error
+            raise full_error(self._path) from error
         except (apsw.NotADBError, apsw.CorruptError) as error:
             raise StoreDamaged(self._path, f"the file is damaged ({error}). {_REMEDY}") from error
         except apsw.BusyError as error:
             raise StoreBusy(f"{self._path}: locked by another process. Try again when it has finished.") from error
-        except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError, OSError) as error:
+        except apsw.ReadOnlyError as error:
+            raise full_error(self._path) if self._is_full else read_only_error(self._directory) from error
+        except (apsw.CantOpenError, apsw.IOError, OSError) as error:
             raise StoreError(f"{self._path}: cannot be opened or written: {error}.") from error
         except (apsw.ProtocolError, apsw.LockedError, apsw.NoMemError, apsw.InternalError) as error:
             raise StoreError(f"{self._path}: {error}.") from error

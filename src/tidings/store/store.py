@@ -10,7 +10,7 @@ from types import TracebackType
 
 from tidings.store.accounts import Accounts
 from tidings.store.batches import BatchLedger
-from tidings.store.database import Database, LeaseKind
+from tidings.store.database import Database, Lease, LeaseKind
 from tidings.store.feed_urls import FeedUrls
 from tidings.store.feeds import Feeds
 from tidings.store.matches import Matches
@@ -32,17 +32,21 @@ def open_store(location: str | Path, clock: Callable[[], float] = time.time) -> 
     if isinstance(location, str) and location.startswith(("postgresql://", "postgres://")):
         from tidings.store.postgres import PostgresDatabase  # its driver is an optional package
 
-        return Store(PostgresDatabase(location), clock)
+        return Store(PostgresDatabase(location), clock, location)
     from tidings.store.sqlite import SqliteDatabase
 
-    return Store(SqliteDatabase(Path(location)), clock)
+    return Store(SqliteDatabase(Path(location)), clock, location)
 
 
 class Store:
     """An open store. Threads may share it and take turns; other processes open the same store themselves."""
 
-    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, database: Database, clock: Callable[[], float] = time.time, location: str | Path | None = None
+    ) -> None:
+        """`location` is where other processes open the same store; it may contain a password."""
         self.database = database
+        self.location = location
         self._now = clock
         self.subscriptions = Subscriptions(database, clock)
         self.matches = Matches(database, self.subscriptions)
@@ -66,8 +70,11 @@ class Store:
     def close(self) -> None:
         self.database.close()
 
-    def lease(self, kind: LeaseKind) -> AbstractContextManager[None]:
-        """Hold the exclusive right to run the stream, the crawler or the sender. Raises StoreBusy with the holder."""
+    def lease(self, kind: LeaseKind) -> AbstractContextManager[Lease]:
+        """Hold the exclusive right to run the stream, the crawler, the sender or the service.
+
+        Raises StoreBusy with the holder.
+        """
         return self.database.lease(kind)
 
     def sizes(self) -> StoreSizes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -11,11 +12,27 @@ from tidings.errors import ChangeLogTruncated, UnknownSubscription
 from tidings.store.columns import append_numbers, replace_invalid
 from tidings.store.counters import advance_counter, read_counter
 from tidings.store.database import Database, Row
-from tidings.store.rows import NetChanges, NewSubscription, Region, Subscription, SubscriptionChange, fits_int64
+from tidings.store.rows import (
+    NetChanges,
+    NewSubscription,
+    PricedChange,
+    Region,
+    Subscription,
+    SubscriptionChange,
+    fits_int64,
+)
 
 _PAGE_ROWS = 10_000
+_PAGE_IDS = 1_000
 _BOX = ("west", "south", "east", "north")
-_COLUMNS = f"id, owner, query, {', '.join(_BOX)}, shape, created_at, removed_at"
+_COLUMNS = f"id, owner, query, {', '.join(_BOX)}, shape, created_at, removed_at, cost"
+
+
+class Usage(NamedTuple):
+    """What the live subscriptions of an owner amount to."""
+
+    subscriptions: int
+    cost: int
 
 
 class Subscriptions:
@@ -28,25 +45,28 @@ class Subscriptions:
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._db, self._now = database, clock
 
-    def add(self, query: str, owner: str = "", region: Region | None = None) -> int:
+    def add(self, query: str, owner: str = "", region: Region | None = None, cost: int = 1) -> int:
         """Store a subscription that the caller has checked, and return its id."""
-        return self.add_many([NewSubscription(query, owner, region)])[0]
+        return self.add_many([NewSubscription(query, owner, region, cost)])[0]
 
     def add_many(self, rows: Iterable[NewSubscription | tuple[object, ...]]) -> range:
-        """Store all rows or none, and return their ids in order. Rows may be tuples of query, owner, region."""
+        """Store all rows or none, and return their ids in order. Rows may be tuples of query, owner, region, cost."""
         columns = _to_columns([NewSubscription(*row) for row in rows])
         if not len(columns):
             return range(0)
         with self._db.transaction():
             return self._insert(columns)
 
-    def add_within(self, row: NewSubscription, limit: int) -> int | None:
-        """Store a subscription and return its id; return None if its owner has `limit` already."""
-        live = "SELECT 1 FROM subscription WHERE owner = ? AND removed_at IS NULL LIMIT ?"
+    def add_within(self, row: NewSubscription, check: Callable[[Usage], None]) -> int:
+        """Store a subscription and return its id, unless `check` raises, given what its owner uses already."""
         with self._db.transaction():
-            if self._db.fetch(f"SELECT count(*) FROM ({live}) AS live", row.owner, limit)[0][0] >= limit:
-                return None
+            check(self.usage(row.owner))
             return self._insert(_to_columns([row]))[0]
+
+    def usage(self, owner: str) -> Usage:
+        """Return the number and the cost of the live subscriptions of an owner."""
+        live = "FROM subscription WHERE owner = ? AND removed_at IS NULL"
+        return Usage(*map(int, self._db.fetch(f"SELECT count(*), coalesce(sum(cost), 0) {live}", owner)[0]))
 
     def _insert(self, columns: pa.Table) -> range:
         now = self._now()
@@ -97,6 +117,11 @@ class Subscriptions:
         sql = f"SELECT {_COLUMNS} FROM subscription WHERE {live} ORDER BY id LIMIT ?"
         return [_from_row(row) for row in self._db.fetch(sql, owner, above, limit)]
 
+    def ids(self, owner: str) -> list[int]:
+        """Return the ids of the live subscriptions of an owner, in order."""
+        sql = "SELECT id FROM subscription WHERE owner = ? AND removed_at IS NULL ORDER BY id"
+        return [int(row[0]) for row in self._db.fetch(sql, owner)]
+
     def all(self, owner: str | None = None, include_removed: bool = False) -> Iterator[Subscription]:
         """Iterate over subscriptions by id, in pages: a long read transaction would block checkpoints and vacuum."""
         conditions = ["id > ?"] + ["owner = ?"] * (owner is not None) + ["removed_at IS NULL"] * (not include_removed)
@@ -131,6 +156,22 @@ class Subscriptions:
         removed = tuple(subscription.id for subscription in changed if subscription.removed_at is not None)
         return NetChanges(added, removed, position)
 
+    def priced_changes(self, since_position: int, limit: int) -> list[PricedChange]:
+        """Return the next changes after a position with owners and costs. Raises ChangeLogTruncated."""
+        columns = "c.position, c.kind, c.subscription, coalesce(s.owner, ''), coalesce(s.cost, 1)"
+        joined = "subscription_change c LEFT JOIN subscription s ON s.id = c.subscription"
+        sql = f"SELECT {columns} FROM {joined} WHERE c.position > ? ORDER BY c.position LIMIT ?"
+        rows = self._db.fetch(sql, since_position, limit)
+        self._check_log_reaches(since_position)
+        return [PricedChange(*row) for row in rows]
+
+    def get_many(self, ids: Sequence[int]) -> Iterator[Subscription]:
+        """Iterate over those of the subscriptions that are live, by page."""
+        for first in range(0, len(ids), _PAGE_IDS):
+            page = ids[first : first + _PAGE_IDS]
+            live = f"id IN ({', '.join('?' * len(page))}) AND removed_at IS NULL"
+            yield from map(_from_row, self._db.fetch(f"SELECT {_COLUMNS} FROM subscription WHERE {live}", *page))
+
     def change_log(self, since_position: int, limit: int | None = None) -> list[SubscriptionChange]:
         """Return the changes after a position, in order. Raises ChangeLogTruncated if some were deleted."""
         sql = "SELECT position, kind, subscription, at FROM subscription_change WHERE position > ? ORDER BY position"
@@ -156,12 +197,13 @@ def _to_columns(rows: list[NewSubscription]) -> pa.Table:
         columns[name] = pa.chunked_array([[box[side] if box else None for box in boxes]], pa.float64())
     shapes = [json.dumps(row.region) if row.region and not box else None for row, box in zip(rows, boxes, strict=True)]
     columns["shape"] = pa.chunked_array([shapes], pa.string())
+    columns["cost"] = pa.chunked_array([[row.cost for row in rows]], pa.int64())
     return pa.table(columns)
 
 
 def _from_row(row: Row) -> Subscription:
-    identity, owner, query, *box, shape, created_at, removed_at = row
+    identity, owner, query, *box, shape, created_at, removed_at, cost = row
     region = None if box[0] is None else tuple(box)
     if shape is not None:
         region = tuple(json.loads(shape))
-    return Subscription(identity, owner, query, region, created_at, removed_at)
+    return Subscription(identity, owner, query, region, created_at, removed_at, int(cost))

@@ -1,7 +1,8 @@
 """The queue of the webhook sender: which webhooks are due, what their current message holds, and its result.
 
 A webhook is due at ``due_at``; without one it waits for a match. The content of a message is fixed (``pending``) before
-the first attempt: after a crash the sender sends the same message again, under the same id.
+the first attempt: after a crash the sender sends the same message again, under the same id. The backlog of a new feed
+is not sent.
 """
 
 from __future__ import annotations
@@ -102,7 +103,8 @@ class WebhookQueue:
 
     def next_matches(self, webhook: Webhook, limit: int, max_characters: int | None = None) -> list[StoredMatch]:
         """Return the matches of the current message, or candidates for the next one if none is fixed."""
-        matches = read_matches(self._db, webhook.subscription, webhook.cursor, limit, max_characters)
+        cursor = webhook.cursor
+        matches = read_matches(self._db, webhook.subscription, cursor, limit, max_characters, with_backlog=False)
         return matches if webhook.pending is None else [match for match in matches if match.cursor <= webhook.pending]
 
     def fix_messages(self, messages: Sequence[tuple[int, int]]) -> None:
@@ -140,7 +142,7 @@ class WebhookQueue:
 
     def _due_after(self, subscription: int, cursor: int) -> float | None:
         """Return now if there are more matches, else None."""
-        return self._now() if read_matches(self._db, subscription, cursor, 1) else None
+        return self._now() if read_matches(self._db, subscription, cursor, 1, with_backlog=False) else None
 
     def delete_orphans(self) -> int:
         """Delete the webhooks of removed subscriptions and return their number."""

@@ -183,6 +183,8 @@ def delete_webhook(db: Database, webhook: int) -> None:
 
 def normalize_receiver(url: str) -> str:
     """Return the normalized URL of a receiver. Raises InputError for an invalid one or one with a password."""
+    if "://" not in url:
+        raise InputError("Webhook URL: must start with https:// or http://.")
     address = normalize_url(url)
     if "@" in address.split("/")[2]:
         raise InputError("Webhook URL: must not contain a user name or password. The signature identifies the sender.")
