@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidings.batch.input_profile import format_rejected
+from tidings.batch.input_profile import write_rejected
 from tidings.batch.match_files import batch_session, translated_errors
 from tidings.batch.staging import Output
 from tidings.batch.write import write_parts
@@ -21,9 +21,9 @@ from tidings.correlate.settings import CorrelationSettings
 from tidings.correlate.tag_routing_pipeline import TagRoutingPipeline
 from tidings.ingest.post_files import PostFiles
 from tidings.ingest.validation import UNREADABLE_LINE, UNREADABLE_TIME
-from tidings.schemas import CORRUPT_RECORD
+from tidings.schemas import CORRUPT_RECORD, ORIGIN_FIELDS
 from tidings.spark.correlate import CorrelationRun, TaggedInput, correlate, time_in_microseconds
-from tidings.spark.post_reader import read_posts
+from tidings.spark.post_reader import posts_with_origin, read_posts
 from tidings.spark.progress import ProgressCallback, task_progress
 
 _MAX_LISTED_ROWS = 10_000  # rejected rows in the list; all are counted
@@ -72,7 +72,8 @@ def correlate_files(options: CorrelateOptions, progress: ProgressCallback) -> Co
         write_coefficients(spark, correlation, staging.parts, output.format)
         seconds = time.perf_counter() - start
         if correlation.tagged.untimed + correlation.tagged.unreadable:
-            _write_rejected(posts, staging.rejected)
+            rows = posts_with_origin(spark, options.posts, posts)
+            write_rejected(_select_rejected(rows), options.posts.format, staging.rejected)
         audit = None
         if options.audit:
             progress("comparing with the exact result", lambda: task_progress(spark))
@@ -106,16 +107,14 @@ def write_coefficients(spark: SparkSession, correlation: CorrelationRun, folder:
         write_parts(rows.withColumn("tags", F.concat_ws(" ", "tags")) if kind == "csv" else rows, folder, kind)
 
 
-def _write_rejected(posts: DataFrame, file: Path) -> None:
-    """Append rows without a valid time and unreadable rows, one JSON object per line."""
+def _select_rejected(posts: DataFrame) -> DataFrame:
+    """Select rows without a valid time and unreadable rows, up to a limit."""
     shown = [F.col(name).cast("string") for name in (CORRUPT_RECORD, "text") if name in posts.columns]
     name = F.col("id").cast("string") if "id" in posts.columns else F.lit(None)
     reason = F.lit(UNREADABLE_TIME)
     if CORRUPT_RECORD in posts.columns:
         reason = F.when(F.col(CORRUPT_RECORD).isNotNull(), F.lit(UNREADABLE_LINE)).otherwise(reason)
-    rows = posts.where(time_in_microseconds(posts).isNull()).select(
-        name.alias("id"), reason.alias("reason"), F.substring(F.coalesce(*shown, F.lit("")), 1, 200).alias("text")
-    )
-    with file.open("a", encoding="utf-8") as lines:
-        for row in rows.limit(_MAX_LISTED_ROWS).toLocalIterator():
-            lines.write(format_rejected("post", row["id"], None, row["reason"], row["text"]))
+    excerpt = F.substring(F.coalesce(*shown, F.lit("")), 1, 200)
+    rows = posts.where(time_in_microseconds(posts).isNull())
+    columns = (name.alias("post_id"), reason.alias("reason"), excerpt.alias("text"))
+    return rows.select(*columns, *ORIGIN_FIELDS).limit(_MAX_LISTED_ROWS)

@@ -11,7 +11,10 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidings.ingest.row_lines import RowLines
+from tidings.schemas import ORIGIN_FIELDS
 from tidings.spark import post_columns
+from tidings.spark.post_reader import local_path, one_split_per_partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +44,24 @@ def _count_duplicates(posts: DataFrame) -> int:
     return int(ids.agg(F.coalesce(F.sum(F.col("count") - 1), F.lit(0))).collect()[0][0])
 
 
-def write_rejected(posts: DataFrame, file: Path) -> None:
-    """Append the rejected posts to a file, one JSON object per line, without collecting them in memory."""
-    with file.open("a", encoding="utf-8") as lines:
-        for row in post_columns.select_rejected(posts).toLocalIterator():
-            lines.write(format_rejected("post", row["post_id"], None, row["reason"], row["text"]))
+def write_rejected(rows: DataFrame, file_format: str, file: Path) -> None:
+    """Append rejected posts to a file, one JSON object per line, without collecting them in memory.
+
+    `rows` have `post_id`, `reason`, `text` and the columns of `with_origin`.
+    """
+    found = RowLines(file_format)
+    with file.open("a", encoding="utf-8") as lines, one_split_per_partition(rows.sparkSession):
+        for row in rows.toLocalIterator():
+            source, split, number = (row[name] for name in ORIGIN_FIELDS)
+            path = local_path(source)
+            line = found.line_of(Path(path), split, number)
+            lines.write(format_rejected("post", row["post_id"], path, line, row["reason"], row["text"]))
+    found.close()
 
 
-def format_rejected(kind: str, name: object, line: int | None, reason: str, text: str | None) -> str:
-    """Format a rejected post or subscription as a line of the JSON file next to OUT."""
-    record = {"kind": kind, "id": _to_json_id(name), "line": line, "reason": reason, "text": text}
+def format_rejected(kind: str, name: object, file: str, line: int | None, reason: str, text: str | None) -> str:
+    """Format a rejected post or subscription as a line of the JSON file next to OUT. Parquet has rows, not lines."""
+    record = {"kind": kind, "id": _to_json_id(name), "file": file, "line": line, "reason": reason, "text": text}
     return json.dumps(record, ensure_ascii=False, default=str) + "\n"
 
 

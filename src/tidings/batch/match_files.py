@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,10 +21,13 @@ from tidings.ingest.post_files import PostFiles
 from tidings.schemas import RejectedSubscription, SubscriptionFile
 from tidings.spark.api import PreparedMatch, prepare_match
 from tidings.spark.error_translation import translate
-from tidings.spark.post_reader import READER_SETTINGS, read_posts
+from tidings.spark.post_columns import select_rejected
+from tidings.spark.post_reader import READER_SETTINGS, posts_with_origin, read_posts
+from tidings.spark.process_end import describe_jvm_end, named_jvm_end
 from tidings.spark.progress import ProgressCallback, task_progress
+from tidings.spark.run_files import current_run_files
 from tidings.spark.sample import sample_random_posts
-from tidings.spark.session import LOG_FILE, session
+from tidings.spark.session import session
 from tidings.spark.signals import owned_session
 
 
@@ -39,6 +43,7 @@ class MatchOptions:
     partitioner: str | None = None
     placement: str = "anchor"
     master: str | None = None
+    subscriptions_file: Path = Path()  # to report rejected subscriptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +98,15 @@ def _match(options: MatchOptions, staging: Staging, spark: SparkSession, progres
     posts = read_posts(spark, options.posts)
     profile = profile_posts(posts)
     if profile.rejected:
-        write_rejected(posts, staging.rejected)
+        rejected_posts = select_rejected(posts_with_origin(spark, options.posts, posts))
+        write_rejected(rejected_posts, options.posts.format, staging.rejected)
     progress("building the index")
     prepared = _prepare(options, posts, profile)
     rejected = _collect_rejected(options.subscriptions, prepared)
-    _write_rejected_subscriptions(options.subscriptions, rejected, staging.rejected)
+    _write_rejected_subscriptions(options, rejected, staging.rejected)
     progress("matching", lambda: task_progress(spark))
     start = time.perf_counter()
-    write_parts(prepared.matches, staging.parts, options.output.format)
+    write_parts(prepared.matches, staging.parts, options.output.format, options.output.raw_csv)
     seconds = time.perf_counter() - start
     progress("publishing the result")
     matches, rejected_file = staging.publish()
@@ -138,15 +144,14 @@ def _collect_rejected(subscriptions: SubscriptionFile, prepared: PreparedMatch) 
     return sorted([*subscriptions.rejected, *invalid], key=lambda row: row.line)
 
 
-def _write_rejected_subscriptions(
-    subscriptions: SubscriptionFile, rejected: list[RejectedSubscription], file: Path
-) -> None:
+def _write_rejected_subscriptions(options: MatchOptions, rejected: list[RejectedSubscription], file: Path) -> None:
     if not rejected:
         return
     with file.open("a", encoding="utf-8") as lines:
         for row in rejected:
-            query = _query_in_line(subscriptions, row.line)
-            lines.write(format_rejected("subscription", row.id, row.line, row.reason, query))
+            query = _query_in_line(options.subscriptions, row.line)
+            source = os.path.abspath(options.subscriptions_file)
+            lines.write(format_rejected("subscription", row.id, source, row.line, row.reason, query))
 
 
 def _query_in_line(subscriptions: SubscriptionFile, line: int) -> str | None:
@@ -166,7 +171,9 @@ def batch_session(master: str | None) -> Iterator[SparkSession]:
     except TidingsError:
         raise
     except Exception as error:
+        if (ended := describe_jvm_end(error, "while it started")) is not None and "killed" in ended:
+            raise TidingsError(ended) from error
         place = f" on {master}" if master else ""
-        raise InputError(f"Spark did not start{place}. See its log: {LOG_FILE}") from error
-    with owned_session(spark):
+        raise InputError(f"Spark did not start{place}. See its log: {current_run_files().log}") from error
+    with owned_session(spark), named_jvm_end():
         yield spark

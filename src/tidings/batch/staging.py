@@ -33,6 +33,7 @@ class Output:
     out: Path
     overwrite: bool = False
     fields: tuple[str, ...] = MATCH_FIELDS  # the header of a CSV file
+    raw_csv: bool = False  # do not neutralize texts that a spreadsheet would run
 
     @property
     def format(self) -> str:

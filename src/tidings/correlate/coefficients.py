@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tidings.correlate.partition.tagset_trie import TagSetTrie
 from tidings.errors import InputError
 from tidings.schemas import COEFFICIENT_FIELDS
+from tidings.text.csv_cells import NEUTRALIZED
 
 _STAMP = pa.timestamp("us", "UTC")
 
@@ -62,7 +63,10 @@ def _read_table(path: Path) -> pa.Table:
     if suffix == ".csv":
         table = pa.csv.read_csv(path, convert_options=pa.csv.ConvertOptions(column_types={"tags": pa.string()}))
         at = table.column_names.index("tags") if "tags" in table.column_names else -1
-        return table if at < 0 else table.set_column(at, "tags", pc.split_pattern(table["tags"], " "))
+        if at < 0:
+            return table
+        tags = pc.replace_substring_regex(table["tags"], NEUTRALIZED, r"\1")
+        return table.set_column(at, "tags", pc.split_pattern(tags, " "))
     if suffix in (".json", ".jsonl", ".ndjson"):
         return pa.json.read_json(path)
     return pa.dataset.dataset(path, format="parquet").to_table()

@@ -13,7 +13,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tidings.errors import TidingsError
 from tidings.spark.api import match
-from tidings.spark.session import LOG_FILE, session
+from tidings.spark.run_files import current_run_files
+from tidings.spark.session import session
 from tidings.spark.signals import owned_session
 
 POSTS = "id bigint, time string, author string, text string, lat double, lon double, lang string"
@@ -30,7 +31,8 @@ class LiveQuery:
     def check(self) -> None:
         """Raise TidingsError if the query has failed."""
         if (error := self._query.exception()) is not None:
-            raise TidingsError(f"The streaming query failed. See the log of Spark: {LOG_FILE}") from error
+            log = current_run_files().log
+            raise TidingsError(f"The streaming query failed. See the log of Spark: {log}") from error
 
     def process_all(self) -> None:
         """Wait until all posts that have arrived are matched and reported. Spark complains if stopped earlier."""
