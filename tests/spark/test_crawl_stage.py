@@ -7,11 +7,12 @@ from collections import defaultdict
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tests.crawl.servers import OPTIONS, rss
+from tests.crawl.servers import OPTIONS
 
 from tidings.crawl.loop import CrawlLoop
 from tidings.spark.crawl_stage import assign_by_hash, crawl_round
 from tidings.store import open_store
+from tidings.testing.feed_servers import rss
 
 
 @contextmanager
@@ -53,9 +54,10 @@ def test_rounds_return_every_article_once_and_then_only_new_ones(spark, tmp_path
     with feed_server(shown) as url, open_store(tmp_path) as store:
         feeds = [store.feeds.add(url + path) for path in (*shown, "/missing")]
 
-        def visit(due, known):
+        def visit(due, known, lane):
+            options = OPTIONS.in_lane(lane)
             return crawl_round(
-                spark, due, known, OPTIONS, 3, lambda hosts, crawlers: [n % 3 for n in range(len(hosts))]
+                spark, due, known, options, 3, lambda hosts, crawlers: [n % 3 for n in range(len(hosts))]
             )
 
         def crawl_all():

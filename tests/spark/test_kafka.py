@@ -20,7 +20,7 @@ from tests.spark.fixtures import ROOT
 from tests.spark.kafka_scenarios import RUN_POSTS
 
 from tidings.errors import InputError
-from tidings.schemas import CORRUPT_RECORD
+from tidings.schemas import CORRUPT_RECORD, SOURCE
 from tidings.spark import kafka
 
 TOPIC = kafka.KafkaTopic("localhost:9092", "posts")
@@ -120,6 +120,7 @@ def test_message_becomes_a_post(spark):
         "more": [1],
     }
     (post,) = parse_values(spark, json.dumps(message))
+    assert post.pop(SOURCE) == "t-1-0"
     assert {name: value for name, value in post.items() if value is not None} == {
         "id": "007",
         "text": "Grüße 🙂",
@@ -159,7 +160,7 @@ NOT_ONE_OBJECT: tuple[str | bytes, ...] = (
 def test_other_than_one_json_object_is_a_corrupt_record(spark):
     for offset, (value, post) in enumerate(zip(NOT_ONE_OBJECT, parse_values(spark, *NOT_ONE_OBJECT), strict=True)):
         assert post.pop(CORRUPT_RECORD) == (value if isinstance(value, str) else value.decode("utf-8", "replace"))
-        assert post.pop("id") == f"t-1-{offset}"
+        assert post.pop("id") == post.pop(SOURCE) == f"t-1-{offset}"
         assert set(post.values()) == {None}
 
 

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.crawl.servers import OPTIONS, rss
+from tests.crawl.servers import OPTIONS
 from tests.spark.cluster import environment, standalone_cluster
 from tests.spark.fixtures import run_python
 from tests.spark.test_crawl_stage import feed_server
 
 from tidings.spark.locality import SITE_VARIABLE, by_host_latency, crawl_near, map_rows_near
 from tidings.store.feeds import DueFeed
+from tidings.testing.feed_servers import rss
 
 HOSTS = [f"{number}.{land}.example" for land in ("eu", "us") for number in range(20)]
 NEAR = {(land, host): 10.0 if f".{land}." in host else 150.0 for land in ("eu", "us") for host in HOSTS}

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import pytest
 from py4j.protocol import Py4JNetworkError
@@ -50,6 +51,16 @@ def test_signals_exit_with_code_0_before_the_start(number):
     assert signal.getsignal(number) is previous
 
 
+def test_a_signal_during_a_callback_exits_without_a_traceback(monkeypatch):
+    reported = []
+    monkeypatch.setattr(sys, "unraisablehook", reported.append)
+    event = threading.Event()
+    callback = weakref.ref(event, lambda _: signal.raise_signal(signal.SIGTERM))
+    with pytest.raises(SystemExit) as exited, exit_on_signal():
+        del event  # the callback runs, and Python drops its exception
+    assert (exited.value.code, reported, callback()) == (0, [], None)
+
+
 def test_connection_errors_during_shutdown_are_ignored():
     stop = threading.Event()
     with pytest.raises(ConnectionError), ignore_errors_once_stopping(stop, *JVM_GONE):
@@ -73,4 +84,4 @@ def test_sigterm_to_the_process_group_stops_a_crawl_with_code_0(tmp_path):
             _, output = crawl.communicate(timeout=400)
         assert (crawl.returncode, "Traceback" in output) == (0, False), output
         # the visit is cancelled or has failed; no article may be reported
-        assert re.search("stopped: [01] visits, 0 new articles, 0 updated", output), output
+        assert re.search(r"crawler: [01] feeds? visited in \d+ s.*; 0 new articles, 0 updated", output), output

@@ -14,7 +14,7 @@ from pyspark import daemon, worker
 
 from tidings.jit import MATCHING_PACKAGES, import_kernels
 from tidings.spark import stages
-from tidings.spark.session import NICENESS_VARIABLE
+from tidings.spark.gateway import NICENESS_VARIABLE
 from tidings.text.char_classes import class_table
 from tidings.text.reference_analyzer import stemmer, stop_words
 

@@ -15,6 +15,7 @@ _WORKER_ERROR = re.compile(r"^tidings\.errors\.\w+: (.+)$", re.MULTILINE)  # rai
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
 _NO_MODULE = re.compile(r"Error from python worker:\s+.*No module named '?([\w.]+)|ModuleNotFoundError: .*'(tidings)")
 _OTHER_PYTHON = re.compile(r"Python in worker has (?:a )?different version[:\s]+(\d[\d.]*).*?driver[:\s]+(\d[\d.]*\d)")
+_WORKER_CRASHED = ("Python worker exited unexpectedly", "Python worker failed to connect back")
 _HINT = "or set PYSPARK_PYTHON to a Python there that has it."
 _FILE_HINT = "Replace it, or leave it out"
 _CAUSE = re.compile(r"^[\w.$]*?(\w+(?:Exception|Error))(?:: (.*))?$")
@@ -34,6 +35,11 @@ def translate(error: BaseException, out: Path, file_hint: str = _FILE_HINT) -> T
         reason = _innermost_cause(messages)
         file = f"/{unquote(unreadable[1]).lstrip('/')}"
         return InputError(f"{file}: the file is damaged ({reason}). {file_hint}.")
+    if any(sign in text for sign in _WORKER_CRASHED):
+        return TidingsError(
+            "A Python worker of Spark was killed or crashed. The kernel may have run out of memory: use fewer cores "
+            "(--master 'local[1]') or smaller files, or give the machine more memory."
+        )
     if "OutOfMemoryError" in text or "Java heap space" in text:
         return TidingsError("Spark ran out of memory. Use fewer cores (--master 'local[1]') or smaller files.")
     return None

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from tidings.errors import InputError
 from tidings.index.reader import Index
-from tidings.spark.session import is_connect, is_local
+from tidings.spark.gateway import is_local
+from tidings.spark.session import is_connect
 from tidings.spark.worker_state import IndexRef
 
 _MAX_PACKED_BYTES = 40 << 20  # a Connect server accepts 128 MB, and the plan contains the index once per stage

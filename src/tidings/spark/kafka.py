@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidings.errors import InputError
-from tidings.schemas import CORRUPT_RECORD, MATCH_FIELDS, POST_FIELDS
+from tidings.schemas import CORRUPT_RECORD, MATCH_FIELDS, POST_FIELDS, SOURCE
 from tidings.spark.post_reader import parse_json_tags
 
 KAFKA_SCHEME = "kafka://"
@@ -127,14 +127,14 @@ def read_kafka(spark: SparkSession, topic: KafkaTopic, max_posts_per_batch: int)
 
 
 def messages_to_posts(messages: DataFrame) -> DataFrame:
-    """Convert `value`, `topic`, `partition` and `offset` of Kafka to the columns of a post and the corrupt record."""
+    """Convert `value`, `topic`, `partition` and `offset` of Kafka to a post, the corrupt record and the source."""
     value = F.col("value").cast("string")
-    offset_id = F.concat_ws("-", "topic", "partition", "offset")
-    parsed = messages.select(value.alias("value"), offset_id.alias("offset_id"), _parse_value(value).alias("parsed"))
+    source = F.concat_ws("-", "topic", "partition", "offset")
+    parsed = messages.select(value.alias("value"), source.alias(SOURCE), _parse_value(value).alias("parsed"))
     post = F.when(_is_one_object(), F.col("parsed")[0])
     corrupt = F.when(~_is_one_object(), F.coalesce("value", F.lit(""))).alias(CORRUPT_RECORD)
-    posts = parsed.select("offset_id", *(post[name].alias(name) for name in POST_FIELDS), corrupt)
-    return parse_json_tags(posts.withColumn("id", F.coalesce("id", "offset_id"))).drop("offset_id")
+    posts = parsed.select(*(post[name].alias(name) for name in POST_FIELDS), corrupt, SOURCE)
+    return parse_json_tags(posts.withColumn("id", F.coalesce("id", SOURCE)))
 
 
 def _parse_value(value: Column) -> Column:

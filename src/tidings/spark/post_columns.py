@@ -13,8 +13,9 @@ from pyspark.sql import types as T
 
 from tidings.errors import InputError
 from tidings.ingest.validation import reject_reason_sql
-from tidings.schemas import CORRUPT_RECORD, POST_FIELDS
+from tidings.schemas import CORRUPT_RECORD, ORIGIN_FIELDS, POST_FIELDS, SOURCE
 
+_GIVEN_ID = "_given_id"
 _ID_SOURCE_FIELDS = ("text", "title", "author", "time", "link", "lat", "lon")
 
 
@@ -35,12 +36,18 @@ def select_accepted(posts: DataFrame) -> DataFrame:
 
 
 def select_rejected(posts: DataFrame) -> DataFrame:
-    """Select the posts that cannot be matched: `post_id`, `reason` and the first 200 characters of `text`."""
+    """Select the posts that cannot be matched: `post_id`, `reason`, the first 200 characters of `text`, the origin.
+
+    A line that cannot be read has no id: the hash of its content would be that of all such lines.
+    """
     rows = with_reject_reason(posts).where(F.col("reason").isNotNull())
-    text = F.coalesce(F.col("text"), F.col(CORRUPT_RECORD)) if CORRUPT_RECORD in posts.columns else F.col("text")
-    return rows.select(
-        F.col("id").alias("post_id"), "reason", F.substring(F.make_valid_utf8(text), 1, 200).alias("text")
-    )
+    post_id, text = F.col("id"), F.col("text")
+    if CORRUPT_RECORD in posts.columns:
+        post_id, text = F.when(F.col(CORRUPT_RECORD).isNull(), post_id), F.coalesce(text, F.col(CORRUPT_RECORD))
+        if "id" in posts.columns:
+            post_id = F.coalesce(post_id, F.col(_GIVEN_ID))
+    excerpt = F.substring(F.make_valid_utf8(text), 1, 200)
+    return rows.select(post_id.alias("post_id"), "reason", excerpt.alias("text"), *_origin(posts))
 
 
 def id_type(posts: DataFrame) -> T.DataType:
@@ -51,8 +58,10 @@ def id_type(posts: DataFrame) -> T.DataType:
 def with_reject_reason(posts: DataFrame) -> DataFrame:
     """Convert the columns to the types that matching needs, and add the `reason` of rejected rows (else null)."""
     _check_columns(posts)
-    corrupt = [CORRUPT_RECORD] if CORRUPT_RECORD in posts.columns else []
-    prepared = posts.select(*corrupt, *(column.alias(name) for name, column in _columns(posts).items()))
+    others = [F.col(name) for name in (CORRUPT_RECORD,) if name in posts.columns]
+    others += [F.col("id").alias(_GIVEN_ID)] if "id" in posts.columns else []
+    columns = (column.alias(name) for name, column in _columns(posts).items())
+    prepared = posts.select(*others, *columns, *_origin(posts))
     return prepared.withColumn("reason", F.expr(reject_reason_sql(prepared.columns)))
 
 
@@ -68,6 +77,8 @@ def select_all_fields(posts: DataFrame) -> DataFrame:
     if CORRUPT_RECORD in posts.columns:
         columns["text"] = F.coalesce(columns["text"], F.make_valid_utf8(CORRUPT_RECORD))
         columns[CORRUPT_RECORD] = F.col(CORRUPT_RECORD)
+    if SOURCE in posts.columns:
+        columns[SOURCE] = F.col(SOURCE)
     return posts.select(*(column.alias(name) for name, column in columns.items()))
 
 
@@ -85,6 +96,10 @@ def _columns(posts: DataFrame) -> dict[str, Column]:
     if "lat" in posts.columns and "lon" in posts.columns:
         columns |= {name: _coordinate(name, posts.schema[name].dataType) for name in ("lat", "lon")}
     return columns
+
+
+def _origin(posts: DataFrame) -> list[str]:
+    return [name for name in ORIGIN_FIELDS if name in posts.columns]
 
 
 def _check_columns(posts: DataFrame) -> None:

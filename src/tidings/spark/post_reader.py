@@ -9,9 +9,11 @@ import gzip
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
@@ -19,7 +21,7 @@ from pyspark.sql import types as T
 
 from tidings.errors import InputError
 from tidings.ingest.post_files import PostFiles
-from tidings.schemas import CORRUPT_RECORD, POST_FIELDS
+from tidings.schemas import CORRUPT_RECORD, ORIGIN_FIELDS, POST_FIELDS
 
 READER_SETTINGS = {
     "spark.sql.caseSensitive": "true",  # otherwise a file with `Text` and `text` is an error
@@ -30,6 +32,37 @@ _SAMPLED_LINES = 1000
 _GLOB = re.compile(r"([\\{}\[\]*?])")
 _DECIMAL = re.compile(r"DECIMAL\((\d+),0\)")
 _LONG_DIGITS = 18
+_ROW_BITS = (1 << 33) - 1  # of a monotonically increasing id; the others are the partition
+_OPEN_COST = "spark.sql.files.openCostInBytes"
+
+
+def posts_with_origin(spark: SparkSession, files: PostFiles, posts: DataFrame) -> DataFrame:
+    """Append the columns of `with_origin` to posts that `read_posts` returned for these files."""
+    if files.format != "csv":
+        return with_origin(posts, files.format)
+    return _read_csv(spark, files, has_origin=True)  # the union of several headers has no metadata of files
+
+
+def with_origin(posts: DataFrame, file_format: str) -> DataFrame:
+    """Append the file of each row, the offset of its split, and its number there, for `ingest.row_lines`.
+
+    The number is that of the row in its file (Parquet) or partition, so run the job in `one_split_per_partition`.
+    """
+    number = F.monotonically_increasing_id().bitwiseAND(_ROW_BITS)
+    row = F.col("_metadata.row_index") if file_format == "parquet" else number
+    origin = (F.col("_metadata.file_path"), F.col("_metadata.file_block_start"), row)
+    return posts.select("*", *(column.alias(name) for column, name in zip(origin, ORIGIN_FIELDS, strict=True)))
+
+
+@contextmanager
+def one_split_per_partition(spark: SparkSession) -> Iterator[None]:
+    """Let Spark read every split of a file in a partition of its own."""
+    before = str(spark.conf.get(_OPEN_COST))
+    spark.conf.set(_OPEN_COST, str(1 << 40))
+    try:
+        yield
+    finally:
+        spark.conf.set(_OPEN_COST, before)
 
 
 def read_posts(spark: SparkSession, posts: PostFiles) -> DataFrame:
@@ -46,12 +79,13 @@ def _read_parquet(spark: SparkSession, posts: PostFiles) -> DataFrame:
     return frame.select(*(name for name in POST_FIELDS if name in frame.columns))
 
 
-def _read_csv(spark: SparkSession, posts: PostFiles) -> DataFrame:
+def _read_csv(spark: SparkSession, posts: PostFiles, has_origin: bool = False) -> DataFrame:
     """Read files with the same header together. All columns are strings."""
     groups: dict[tuple[str, ...], list[Path]] = {}
     for file, header in zip(posts.files, posts.headers, strict=True):
         groups.setdefault(header, []).append(file)
     parts = [_read_csv_group(_reader(spark, posts), header, files) for header, files in groups.items()]
+    parts = [with_origin(part, posts.format) for part in parts] if has_origin else parts
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
 
 
@@ -148,6 +182,11 @@ def _reader(spark: SparkSession, posts: PostFiles) -> DataFrameReader:
     if posts.base is not None and any("=" in part for file in posts.files for part in file.parts):
         reader = reader.option("basePath", os.path.abspath(posts.base))
     return reader
+
+
+def local_path(url: str) -> str:
+    """Return the path of a `file:` URL, as Spark reports it."""
+    return unquote(urlsplit(url).path)
 
 
 def _paths(files: Iterable[Path]) -> list[str]:

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import atexit
-import json
 import logging
-import os
-import sys
-import tempfile
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from importlib import resources
-from pathlib import Path
+from collections.abc import Mapping
+from contextlib import suppress
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidings.log import Event
-from tidings.spark.java import require_java
+from tidings.spark.gateway import DRIVER_MEMORY, choose_master, ensure_jvm, is_local, settings_for_tests
 
-LOG_FILE = Path(tempfile.gettempdir()) / f"tidings-spark-{os.getpid()}.log"
-
-NICENESS_VARIABLE = "TIDINGS_NICENESS"  # niceness of the Python workers; Spark passes only the environment to them
-SETTINGS_VARIABLE = "TIDINGS_SPARK_SETTINGS"  # for tests: JSON object of settings, see `tidings.testing`
-_ERROR_SIGNS = (b"ERROR", b'Exception in thread "main"')  # the second if Spark did not start
 _EXECUTOR_WAIT_S = 45.0  # executors register within 10 s, on a busy machine within 30 s
 LOG = logging.getLogger("tidings.spark")
 
@@ -34,7 +22,7 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.ui.explainMode": "simple",  # the description of the plan of each batch is never read
-    "spark.driver.memory": "4g",
+    **DRIVER_MEMORY,
     "spark.sql.session.timeZone": "UTC",
     # A batch of very long posts must fit into the memory of a worker.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
@@ -68,18 +56,14 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
     running = SparkSession.getActiveSession()
     if running is not None and master is None:
         return running
-    require_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise workers may find a Python without our packages
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    master = master or os.environ.get("TIDINGS_MASTER", "local[*]")
-    os.environ[NICENESS_VARIABLE] = "10" if is_local(master) else "0"
+    master = choose_master(master)
     place = _LOCAL_SETTINGS if is_local(master) else _CLUSTER_SETTINGS
-    for_tests = json.loads(os.environ.get(SETTINGS_VARIABLE, "{}"))
+    chosen = {**_SETTINGS, **place, **settings_for_tests(), **(settings or {})}
+    ensure_jvm(master, chosen)
     builder = SparkSession.builder.appName("tidings").master(master)
-    for key, value in {**_SETTINGS, **place, **_log4j_options(), **for_tests, **(settings or {})}.items():
+    for key, value in chosen.items():
         builder = builder.config(key, value)
-    with _redirect_jvm_stderr():
-        spark = builder.getOrCreate()
+    spark = builder.getOrCreate()
     if not is_local(master):
         _warn_if_no_executors(spark, master)
     return spark
@@ -114,39 +98,3 @@ def count_cores(spark: SparkSession) -> int:
     if is_connect(spark):
         return spark.range(1 << 16).select(F.spark_partition_id()).distinct().count()
     return spark.sparkContext.defaultParallelism
-
-
-def is_local(master: str) -> bool:
-    """Whether the workers run in this process and its children."""
-    return master == "local" or master.startswith("local[")
-
-
-def _log4j_options() -> dict[str, str]:
-    """Return the settings for quiet logging. Executors without this file use the defaults of Spark."""
-    properties = resources.files("tidings.spark").joinpath("log4j2.properties")
-    option = f"-Dlog4j2.configurationFile={Path(str(properties)).as_uri()}"
-    return {
-        "spark.driver.extraJavaOptions": option,
-        "spark.executor.defaultJavaOptions": f"{option} -Dtidings.log.level=warn",
-    }
-
-
-def _delete_clean_log() -> None:
-    """Delete the log of Spark unless it contains an error."""
-    if LOG_FILE.exists() and not any(sign in LOG_FILE.read_bytes() for sign in _ERROR_SIGNS):
-        LOG_FILE.unlink()
-
-
-@contextmanager
-def _redirect_jvm_stderr() -> Iterator[None]:
-    """Send standard error to the log file while the JVM starts, which inherits it for life."""
-    atexit.register(_delete_clean_log)
-    sys.stderr.flush()
-    stderr = os.dup(2)
-    try:
-        with LOG_FILE.open("ab") as log:
-            os.dup2(log.fileno(), 2)
-        yield
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -53,13 +54,42 @@ def set_event_on_signal(stop: threading.Event) -> Iterator[None]:
 
 @contextmanager
 def exit_on_signal() -> Iterator[None]:
-    """Exit with code 0 on SIGINT and SIGTERM: nothing has started that must be finished."""
+    """Exit with code 0 on SIGINT and SIGTERM: nothing has started that must be finished.
+
+    Errors after the signal are its consequences. The exception of the handler may be lost in a callback of a library;
+    Python must not print it then.
+    """
+    requested = threading.Event()
 
     def exit_program(number: int, frame: FrameType | None) -> None:
+        requested.set()
         raise SystemExit(0)
 
-    with _signal_handler(exit_program):
+    with _signal_handler(exit_program), _no_report_of_lost_exits():
+        try:
+            yield
+        except Exception as error:
+            if requested.is_set():
+                raise SystemExit(0) from error
+            raise
+    if requested.is_set():
+        raise SystemExit(0)
+
+
+@contextmanager
+def _no_report_of_lost_exits() -> Iterator[None]:
+    """Do not print a SystemExit that a callback, for example of the garbage collector, cannot pass on."""
+    report = sys.unraisablehook
+
+    def report_errors(lost: sys.UnraisableHookArgs) -> None:
+        if not issubclass(lost.exc_type, SystemExit):
+            report(lost)
+
+    sys.unraisablehook = report_errors
+    try:
         yield
+    finally:
+        sys.unraisablehook = report
 
 
 @contextmanager

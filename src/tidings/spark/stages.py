@@ -33,7 +33,7 @@ def match_replicated(ref: IndexRef) -> Stage:
             analyzed, positions = index.analyze(batch)
             for hits in index.match(0, analyzed, positions):
                 yield from _list_matches(hits.ids, batch.column("id"), hits.hits.counts)
-        index.save_token_cache()
+        index.end_task()
 
     return stage
 
@@ -45,7 +45,7 @@ def match_to_rows(ref: IndexRef) -> Stage:
         index = open_index(ref)
         for batch in batches:
             yield from _split_batches(with_subscription_lists(batch, *_match_batch(index, batch)))
-        index.save_token_cache()
+        index.end_task()
 
     return stage
 
@@ -66,7 +66,7 @@ def match_to_files(ref: IndexRef, folder: str) -> Stage:
         if file.rows:
             nulls = (pa.nulls(1, kind) for kind in rejected_rows.schema.types)
             yield pa.record_batch([*nulls, pa.array([file.rows])], [*rejected_rows.schema.names, SPILLED_ROWS])
-        index.save_token_cache()
+        index.end_task()
 
     return stage
 
@@ -118,7 +118,7 @@ def route(ref: IndexRef, routed_schema: pa.Schema, routing: RoutingOptions = _SE
             matchers = pa.array([share.matcher for share in shares], pa.int32())
             yield blob_batch(blobs, matcher=matchers, **_labels([number] * len(shares), len(shares)))
         routing.report_stats(stats)
-        index.save_token_cache()
+        index.end_task()
 
     return stage
 

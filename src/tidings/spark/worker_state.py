@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark import SparkFiles
 
+from tidings.heap import release_free_memory
 from tidings.index.local_cache import IndexCache
 from tidings.index.reader import Index, SegmentView
 from tidings.index.token_cache_file import TokenCacheFile
@@ -88,6 +89,7 @@ class LoadedIndex:
         self._token_cache = _open_token_cache(cache_folder)
         self._matchers: dict[int, list[tuple[SegmentView, SegmentMatcher]]] = {}
         self.loads: dict[int, MatcherLoad] = {}  # since the last `clear`, by shard
+        self._is_new = True
 
     @cached_property
     def analyzer(self) -> Analyzer:
@@ -106,9 +108,12 @@ class LoadedIndex:
         positions[rejected] = np.nan
         return replace(analyzed, rejected=rejected), positions
 
-    def save_token_cache(self) -> None:
-        """Save the token cache for workers that start later. Tasks call this after their last post."""
+    def end_task(self) -> None:
+        """Save the token cache for workers that start later, and return free memory. Tasks call this at their end."""
         self._token_cache.save()
+        if self._is_new:  # the first task has freed an older version and what it needed to assign term ids
+            self._is_new = False
+            release_free_memory()
 
     def match(self, shard: int, analyzed: AnalyzedBatch, positions: NDArray[np.float64]) -> list[SegmentHits]:
         """Match posts with a shard; return the hits per segment. A subscription is live in one segment of a shard."""
