@@ -216,26 +216,3 @@ def run_to_kill(
     """Run until a failpoint kills the process."""
     process = run_once(posts, state, *options, failpoint=failpoint, command=command)
     assert process.process.returncode == -signal.SIGKILL, f"{failpoint} was not reached\n{process.err}"
-
-
-def children(pid: int) -> list[int]:
-    """Return the descendants of a process."""
-    by_parent: dict[int, list[int]] = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = status.read_text().rpartition(")")[2].split()
-        except OSError:  # it has just ended
-            continue
-        by_parent.setdefault(int(fields[1]), []).append(int(status.parent.name))
-    descendants, generation = [], [pid]
-    while generation:
-        generation = [child for parent in generation for child in by_parent.get(parent, [])]
-        descendants += generation
-    return descendants
-
-
-def command_line(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    except OSError:
-        return ""

@@ -10,7 +10,10 @@ import pytest
 from tests.cli.runs import TIDINGS, environment
 from tests.stream.process import QUERIES, TIMEOUT_S, PostFeed, expected_matches, stored_matches, subscribe
 
+from tidings.cli.options.state import locate_state
+from tidings.cli.status import read_status
 from tidings.store import open_store
+from tidings.stream.metrics.health import Condition
 
 FILES, LONG_TEXT = 8, " and so on and so forth" * 250
 DISK_BYTES = 3 << 20
@@ -59,6 +62,13 @@ def test_the_stream_ends_with_one_error_that_names_the_reason(finished_stream):
     errors = [line for line in lines if not EVENT.match(line)]
     assert ((copies / "code").read_text().strip(), len(errors)) == ("1", 1), lines
     assert "space" in errors[0]
+
+
+def test_the_status_shows_the_reason_while_the_disk_is_full(finished_stream):
+    _, copies = finished_stream
+    status = read_status(locate_state(str(copies / "full")))
+    assert status.health.condition == Condition.failed
+    assert "space" in status.health.sentence
 
 
 def test_no_committed_match_is_lost(finished_stream):

@@ -11,14 +11,13 @@ from tests.stream.process import (
     QUERIES,
     PostFeed,
     StreamProcess,
-    children,
-    command_line,
     expected_matches,
     stored_matches,
     subscribe,
 )
 
 from tidings.store import open_store
+from tidings.testing.processes import descendants, read_arguments
 
 EXECUTOR = "CoarseGrainedExecutorBackend"
 
@@ -39,7 +38,8 @@ def test_an_executor_killed_in_a_batch_does_not_change_the_matches(tmp_path):
             400,
         )
         time.sleep(0.1)
-        executors = [child for child in children(process.process.pid) if EXECUTOR in command_line(child)]
+        children = descendants(process.process.pid)
+        executors = [child for child in children if EXECUTOR in " ".join(read_arguments(child))]
         os.kill(executors[0], signal.SIGKILL)
         assert store.batches.recent(limit=1)[0].state == "begun", "it was killed during the batch"
         assert process.wait(300) == 0, process.err

@@ -9,6 +9,7 @@ import pytest
 from tidings.errors import InputError
 from tidings.spark.post_reader import csv_schema
 from tidings.stream.file_source import PostDirectory, check_headers, estimate_input_bytes, infer_or_load_schema
+from tidings.stream.session import STREAM_SETTINGS
 
 
 def test_a_csv_file_with_columns_in_another_order_is_rejected(tmp_path):
@@ -51,3 +52,17 @@ def test_input_sizes_are_uncompressed(tmp_path):
     assert estimate_input_bytes([plain, plain]) == 1_200
     assert estimate_input_bytes([compressed]) == 1_600
     assert estimate_input_bytes([parquet]) > 500_000 > 10 * parquet.stat().st_size
+
+
+@pytest.mark.parametrize(("settings", "jobs"), [({}, 1), (STREAM_SETTINGS, 0)], ids=["Spark's own", "stream"])
+def test_a_stream_lists_many_files_without_a_job(spark, tmp_path, settings, jobs):
+    files = [tmp_path / f"{number}.txt" for number in range(40)]
+    for file in files:
+        file.touch()
+    session, group = spark.newSession(), f"listing with {len(settings)} settings"
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    session.sparkContext.setJobGroup(group, "list files")
+    session.read.text([str(file) for file in files])
+    session.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    assert len(session.sparkContext.statusTracker().getJobIdsForGroup(group)) == jobs

@@ -16,14 +16,13 @@ from tests.stream.process import (
     Pairs,
     PostFeed,
     StreamProcess,
-    children,
-    command_line,
     expected_matches,
     stored_matches,
     subscribe,
 )
 
 from tidings.store import open_store
+from tidings.testing.processes import find_processes
 
 BURST_FILES, BURST_POSTS = 50, 5
 BIG_POSTS = 30_000
@@ -149,8 +148,7 @@ def _kill_workers(story: Story, run: StreamProcess) -> None:
 
 def _workers(run: StreamProcess) -> list[int]:
     """Return the Python workers that the daemon has forked."""
-    daemons = [child for child in children(run.process.pid) if "tidings.spark.daemon" in command_line(child)]
-    return [child for daemon in daemons for child in children(daemon)]
+    return find_processes(run.process.pid, "worker")
 
 
 def test_batches_stay_small_in_a_burst(story):
@@ -176,6 +174,7 @@ def test_rejected_rows_are_stored_with_their_reason(story):
         rejected = store.batches.rejected_rows()
     for (_, reason), row in zip(BAD_ROWS, rejected, strict=False):
         assert reason in row.reason
+        assert row.source == str(story.feed.folder / "bad.jsonl")
     assert [row.excerpt for row in rejected[len(BAD_ROWS) :]] == ["id,text", "1,storm"]
 
 
@@ -183,7 +182,8 @@ def test_the_status_shows_rejected_rows(story):
     bad = len(BAD_ROWS) + 2  # and the two lines of CSV
     assert story.status["metrics"]["rejected"] == bad
     assert story.status["stored"]["rejected"] == bad
-    assert {"reason", "excerpt"} <= set(story.status["rejected"][0])
+    last = story.status["rejected"][-1]
+    assert (last["source"], last["source_row"]) == (str(story.feed.folder / "csv.jsonl"), 2)
     assert story.status["condition"] == "running"
 
 
@@ -212,6 +212,13 @@ def test_a_signal_stops_the_stream_within_ten_seconds(story):
 
 def test_a_second_run_continues_where_the_first_stopped(story):
     assert 2 * BURST_POSTS <= story.second_run_posts <= 4 * BURST_POSTS, "the file two months old is read too"
+
+
+def test_only_the_user_of_the_stream_can_read_its_state(story):
+    """Also the files that Spark and the workers wrote."""
+    paths = [story.state, *story.state.rglob("*")]
+    assert any(path.parent.name == "offsets" for path in paths)
+    assert [path for path in paths if path.stat().st_mode & 0o077] == []
 
 
 def test_the_stored_matches_are_exact(story):

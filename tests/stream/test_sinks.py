@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.stream.process import QUERIES, PostFeed, expected_matches, subscribe
 
-from tidings.store import BatchChunk
+from tidings.store import BatchChunk, open_store
 from tidings.stream import sinks
 from tidings.stream.sinks import ParquetSink
+from tidings.testing.stream import StreamHarness
 
 ONE_MATCH = BatchChunk(
     pa.table({"id": [1]}), pa.table({"subscription": [1], "post_row": [0]}), pa.table({"reason": []})
@@ -34,6 +36,21 @@ def test_all_chunks_of_a_batch_become_one_parquet_file(tmp_path, monkeypatch):
     assert rows[4:] == rows[:4]
     assert {row["index_version"] for row in rows} == {9}
     assert [(len(chunk.posts), len(chunk.matches), len(chunk.rejected)) for chunk in rest] == [(0, 0, 1)] * 3
+    assert [(chunk.delivered_posts, chunk.delivered_matches) for chunk in rest] == [(2, 4), (0, 0), (2, 4)]
+
+
+def test_the_ledger_and_the_metrics_count_what_a_sink_received(spark, tmp_path):
+    feed, state, out = PostFeed(tmp_path / "in"), tmp_path / "state", tmp_path / "out"
+    feed.add_files(2)
+    subscribe(state, *QUERIES)
+    snapshot = StreamHarness(spark, feed.folder, state, sink=str(out)).run()
+    expected = expected_matches(feed.rows, QUERIES)
+    with open_store(state) as store:
+        ledger = store.batches.recent()
+        assert store.sizes().matches == 0
+    written = pq.read_table(out)
+    assert len(written) == sum(batch.matches for batch in ledger) == snapshot.matches == len(expected) > 0
+    assert sum(batch.posts for batch in ledger) == len({post for _, post in expected})
 
 
 def test_a_batch_without_matches_writes_no_file(tmp_path):

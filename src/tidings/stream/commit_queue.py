@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from tidings.atomic_io import fsync, write_durably
 from tidings.errors import InputError
 from tidings.failpoints import failpoint
-from tidings.schemas import POST_FIELDS
+from tidings.schemas import POST_FIELDS, SOURCE
 from tidings.spark.spill import SPILLED_ROWS, SpillFile, count_rows, iter_chunks, list_spill_files
 from tidings.store import BatchChunk, BatchPin, ShedCounts, Store
 from tidings.store.columns import replace_invalid
@@ -35,17 +35,47 @@ ASYNC_COMMIT_ROWS = 20_000  # committing fewer rows takes less time than writing
 _EXCERPT_CHARACTERS = 200
 _UNSANITIZED = ("time", "author", "lang", "link")  # matching sanitizes the other text columns
 _SPILL_BATCH_ROWS = 10_000
+_LOCATED = "rejected-origin.arrow"
 _SPARK_OUTPUT = "spark"  # directory of the files that Spark itself writes
 
 
 class MatchChunks:
-    """The results of a batch in chunks. Iterate as often as you like; every pass reads the tables again."""
+    """The results of a batch in chunks. Iterate as often as you like; every pass reads the tables again.
 
-    def __init__(self, tables: Callable[[], Iterable[pa.Table]], rows: int) -> None:
-        self.tables, self.rows = tables, rows
+    `located` has rejected rows with file and line (`rejected_origin`). They replace those in the tables, in any order:
+    both are the rejected rows of the batch. It is also saved in `spill_dir` if the tables are there.
+    """
+
+    def __init__(
+        self,
+        tables: Callable[[], Iterable[pa.Table]],
+        rows: int,
+        rejected: int = 0,
+        spill_dir: Path | None = None,
+        located: pa.Table | None = None,
+    ) -> None:
+        self.tables, self.rows, self.rejected, self.located = tables, rows, rejected, located
+        self._spill_dir = spill_dir
+
+    def set_located(self, located: pa.Table) -> None:
+        self.located = located
+        if self._spill_dir is not None:
+            write_located(located, self._spill_dir)
 
     def __iter__(self) -> Iterator[BatchChunk]:
-        return map(split_chunk, self.tables())
+        chunks = map(split_chunk, self.tables())
+        return chunks if self.located is None else _replace_rejected(chunks, self.located)
+
+
+def _replace_rejected(chunks: Iterable[BatchChunk], located: pa.Table) -> Iterator[BatchChunk]:
+    """Replace as many rejected rows as are located; the store keeps no more of a batch."""
+    start = 0
+    for chunk in chunks:
+        count = len(chunk.rejected)
+        rows = located.slice(start, count)
+        start += count
+        rest = chunk.rejected.slice(len(rows))
+        yield chunk._replace(rejected=pa.concat_tables([rows, rest], promote_options="default"))
 
 
 def collect_matches(rows: DataFrame, spill_dir: Path | None, spill_by_spark: bool = False) -> MatchChunks:
@@ -56,15 +86,17 @@ def collect_matches(rows: DataFrame, spill_dir: Path | None, spill_by_spark: boo
     """
     if spill_dir is None:
         table = rows.toArrow()
-        return MatchChunks(lambda: [table], table.num_rows)
+        return MatchChunks(lambda: [table], table.num_rows, _count_valid(table["reason"]))
     shutil.rmtree(spill_dir, ignore_errors=True)
-    written = _spill_rejected_by_spark(rows, spill_dir) if spill_by_spark else _collect_rejected(rows, spill_dir)
+    spill_rejected = _spill_rejected_by_spark if spill_by_spark else _collect_rejected
+    written, rejected = spill_rejected(rows, spill_dir)
     if written != (visible := count_rows(list_spill_files(spill_dir))):
         raise InputError(
             f"{spill_dir}: executors wrote {written:,} rows, but the driver sees {visible:,}. Put the state into a "
             "directory that all machines share."
         )
-    return read_spill(spill_dir)
+    files = list_spill_files(spill_dir)
+    return MatchChunks(lambda: iter_chunks(files), written, rejected, spill_dir)
 
 
 def spill(chunks: MatchChunks, spill_dir: Path) -> None:
@@ -73,15 +105,29 @@ def spill(chunks: MatchChunks, spill_dir: Path) -> None:
         spill_dir.mkdir(parents=True)
         for number, table in enumerate(chunks.tables()):
             _write_table(table, spill_dir, f"{number:05d}")
+        if chunks.located is not None:
+            write_located(chunks.located, spill_dir)
     files = list_spill_files(spill_dir)
-    for path in (*files, *{file.parent for file in files}, spill_dir, spill_dir.parent):
+    for path in (*files, *spill_dir.glob(_LOCATED), *{file.parent for file in files}, spill_dir, spill_dir.parent):
         fsync(path)
 
 
 def read_spill(spill_dir: Path) -> MatchChunks:
     """Return the rows that were spilled to a directory."""
-    files = list_spill_files(spill_dir)
-    return MatchChunks(lambda: iter_chunks(files), count_rows(files))
+    files, file = list_spill_files(spill_dir), spill_dir / _LOCATED
+    located = pa.ipc.open_file(file.read_bytes()).read_all() if file.exists() else None
+    return MatchChunks(lambda: iter_chunks(files), count_rows(files), located=located)
+
+
+def write_located(located: pa.Table, spill_dir: Path) -> None:
+    """Save where rejected rows come from, next to the rows of their batch."""
+    spill_dir.mkdir(parents=True, exist_ok=True)
+    with pa.ipc.new_file(str(spill_dir / _LOCATED), located.schema) as file:
+        file.write_table(located)
+
+
+def _count_valid(column: pa.ChunkedArray) -> int:
+    return len(column) - int(column.null_count)
 
 
 def split_chunk(rows: pa.Table) -> BatchChunk:
@@ -96,7 +142,9 @@ def split_chunk(rows: pa.Table) -> BatchChunk:
         lists = pa.concat_arrays(lists.chunks) if lists.num_chunks else pa.array([], lists.type)
     matches = pa.table({"subscription": lists.flatten(), "post_row": pc.list_parent_indices(lists).cast(pa.int64())})
     excerpts = pc.utf8_slice_codeunits(replace_invalid(rejected["text"]), 0, _EXCERPT_CHARACTERS)
-    return BatchChunk(_select_posts(matched), matches, pa.table({"reason": rejected["reason"], "excerpt": excerpts}))
+    source = {"source": rejected[SOURCE]} if SOURCE in rejected.column_names else {}
+    columns = {**source, "reason": rejected["reason"], "excerpt": excerpts}
+    return BatchChunk(_select_posts(matched), matches, pa.table(columns))
 
 
 def _select_posts(rows: pa.Table) -> pa.Table:
@@ -104,21 +152,21 @@ def _select_posts(rows: pa.Table) -> pa.Table:
     return pa.table(columns | {name: replace_invalid(columns[name]) for name in _UNSANITIZED if name in columns})
 
 
-def _collect_rejected(rows: DataFrame, spill_dir: Path) -> int:
-    """Collect rejected rows through Spark into a file of their own; return the number of all rows."""
+def _collect_rejected(rows: DataFrame, spill_dir: Path) -> tuple[int, int]:
+    """Collect rejected rows through Spark into a file of their own; return the numbers of all and of rejected rows."""
     table = rows.toArrow()
     rejected = table.filter(pc.is_null(table[SPILLED_ROWS])).drop_columns([SPILLED_ROWS])
     _write_table(rejected, spill_dir, "rejected")
-    return len(rejected) + (pc.sum(table[SPILLED_ROWS]).as_py() or 0)
+    return len(rejected) + (pc.sum(table[SPILLED_ROWS]).as_py() or 0), _count_valid(rejected["reason"])
 
 
-def _spill_rejected_by_spark(rows: DataFrame, spill_dir: Path) -> int:
-    """Let Spark write rejected rows to files; return the number of all rows."""
+def _spill_rejected_by_spark(rows: DataFrame, spill_dir: Path) -> tuple[int, int]:
+    """Let Spark write rejected rows to files; return the numbers of all and of rejected rows."""
     observation, is_rejected = Observation(), F.col(SPILLED_ROWS).isNull()
     total = F.count_if(is_rejected) + F.coalesce(F.sum(SPILLED_ROWS), F.lit(0))
-    observed = rows.observe(observation, total.alias("rows"))
+    observed = rows.observe(observation, total.alias("rows"), F.count("reason").alias("rejected"))
     observed.where(is_rejected).drop(SPILLED_ROWS).write.parquet(os.path.abspath(spill_dir / _SPARK_OUTPUT))
-    return int(observation.get["rows"])
+    return int(observation.get["rows"]), int(observation.get["rejected"])
 
 
 def _write_table(table: pa.Table, spill_dir: Path, name: str) -> None:

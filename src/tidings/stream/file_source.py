@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,11 +39,16 @@ class PostDirectory:
 
 
 def infer_or_load_schema(
-    spark: SparkSession, path: str, schema_file: Path, is_stopped: Callable[[], bool], waits: bool = True
+    spark: SparkSession,
+    path: str,
+    schema_file: Path,
+    is_stopped: Callable[[], bool],
+    waits: bool = True,
+    on_wait: Callable[[], None] = lambda: None,
 ) -> PostDirectory | None:
     """Return how to read a directory: as saved in `schema_file`, or inferred from its first file and then saved.
 
-    Waits for a first file if `waits`. Returns None if there is no file, or when stopped.
+    Waits for a first file if `waits`, and calls `on_wait` then. Returns None if there is no file, or when stopped.
     """
     if schema_file.is_file():
         return _load_schema(path, schema_file)
@@ -57,6 +62,7 @@ def infer_or_load_schema(
             return directory
         if not waits:
             break
+        on_wait()
         time.sleep(_POLL_S)
     return None
 
@@ -66,18 +72,31 @@ def stream_files(spark: SparkSession, directory: PostDirectory, max_posts: int, 
     suffixes = ",".join(suffix[1:] for suffix, name in FORMAT_OF_SUFFIX.items() if name == directory.format)
     reader = (
         spark.readStream.schema(directory.schema)
+        .options(**_reader_options(directory))
         .option("maxBytesPerTrigger", str(max(1, int(max_posts * estimate_post_bytes(directory)))))
-        .option("recursiveFileLookup", "true")
         .option("pathGlobFilter", f"*.{{{suffixes}}}*")
         .option("cleanSource", clean_source)
         .option("maxFileAge", _ANY_AGE)
-        .option("mode", "PERMISSIVE")
-        .option("columnNameOfCorruptRecord", CORRUPT_RECORD)
     )
-    if directory.format == "csv":
-        reader = reader.options(header="true", multiLine="true", escape='"', encoding="UTF-8")
     posts = getattr(reader, directory.format)(escape_path(directory.path))
     return parse_json_tags(posts) if directory.format == "json" else posts
+
+
+def read_files(spark: SparkSession, directory: PostDirectory, files: Sequence[Path]) -> DataFrame:
+    """Read some files of the directory as the stream does."""
+    reader = spark.read.schema(directory.schema).options(**_reader_options(directory))
+    posts: DataFrame = reader.format(directory.format).load([escape_path(file) for file in files])
+    return parse_json_tags(posts) if directory.format == "json" else posts
+
+
+def _reader_options(directory: PostDirectory) -> dict[str, str]:
+    options = {
+        "recursiveFileLookup": "true",
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": CORRUPT_RECORD,
+    }
+    csv = {"header": "true", "multiLine": "true", "escape": '"', "encoding": "UTF-8"}
+    return options | (csv if directory.format == "csv" else {})
 
 
 def check_headers(directory: PostDirectory, files: Iterable[Path]) -> None:
@@ -93,14 +112,27 @@ def check_headers(directory: PostDirectory, files: Iterable[Path]) -> None:
 
 
 def estimate_post_bytes(directory: PostDirectory) -> float:
-    """Return the bytes per post, measured on the first file; the size of a tweet if there is no file."""
-    try:
-        file = find_post_files(str(directory.path)).files[0]
-        with file.open("rb") as lines:
-            head = lines.read(1 << 20)
-        return len(head) / max(1, head.count(b"\n")) if directory.format != "parquet" else _PARQUET_TWEET_BYTES
-    except (InputError, OSError):
-        return _TWEET_BYTES
+    """Return the bytes per post, measured on a file; the size of a tweet if there is no file."""
+    if directory.format == "parquet":
+        return _PARQUET_TWEET_BYTES
+    with suppress(OSError):
+        if (file := _find_any_file(directory)) is not None:
+            with file.open("rb") as lines:
+                head = lines.read(1 << 20)
+            return len(head) / max(1, head.count(b"\n"))
+    return _TWEET_BYTES
+
+
+def _find_any_file(directory: PostDirectory) -> Path | None:
+    """Return a file of posts that is not empty; None without one. Not the first: a list of all would take long."""
+    suffixes = {suffix for suffix, name in FORMAT_OF_SUFFIX.items() if name == directory.format}
+    for parent, folders, names in os.walk(directory.path):
+        folders[:] = [name for name in folders if name[0] not in "._"]
+        for name in names:
+            file = Path(parent, name)
+            if name[0] not in "._" and suffixes & set(file.suffixes) and file.stat().st_size:
+                return file
+    return None
 
 
 def estimate_input_bytes(files: Iterable[Path]) -> int:

@@ -1,14 +1,15 @@
 """Keep the index up to date with the subscriptions of a store: changes become a new version before the next batch.
 
-Small segments are merged immediately. A thread builds a version in the background when many subscriptions changed, when
-a new plan is fitted, and when cells of a spatial plan move to another matcher. The next refresh publishes that version
-and then applies the changes that the store has logged since.
+A batch waits only for additions up to a cost, of all owners in turn (`waiting_changes.py`); a process compiles the
+others (`bulk_build.py`). Small segments are merged immediately. A thread builds a version in the background when many
+subscriptions changed, when a new plan is fitted, and when cells of a spatial plan move to another matcher. The refresh
+after a build publishes its version and repeats the changes that were applied since the build began.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,14 +29,22 @@ from tidings.index.gc import delete_orphans, delete_versions
 from tidings.index.manifest import PlanRecord, list_versions
 from tidings.index.plan_files import load_plan
 from tidings.index.reader import Index
+from tidings.log import Event
 from tidings.plan.space import SpatialPlan
 from tidings.plan.words import LearnedPlan
-from tidings.schemas import REGION_TYPE
-from tidings.store import Store, Subscription
+from tidings.store import Store
+from tidings.stream.background_build import AppliedChanges, BackgroundBuild
+from tidings.stream.bulk_build import BulkBuild, to_table
+from tidings.stream.waiting_changes import WaitingChanges
+
+LOG = logging.getLogger("tidings.stream")
 
 _MERGE_FRACTION = 4  # merge when a quarter of the base segments was added or removed
 _MERGE_MIN_CHANGES = 1_000
 _CLOSE_TIMEOUT_S = 3.0  # a stream must stop within ten seconds
+BATCH_UNITS = 500  # the cost of the additions that a batch waits for: 10 to 50 ms
+BULK_UNITS_PER_OWNER = 200_000  # of one build, so that the additions of other owners do not wait longer
+_RETRY_BATCHES = 100  # after a build of many additions failed
 _KEPT_VERSIONS = 8  # for tasks that still run, and for other readers
 
 
@@ -54,21 +63,35 @@ class IndexUpdater:
         self._folder = folder
         self._plan = plan
         self._learned = learned
-        self._build: _BackgroundBuild | None = None
+        self._build: BackgroundBuild | None = None
         self.plan_error: BaseException | None = None  # of the last plan build
         self.merge_error: BaseException | None = None  # of the last merge
+        self.bulk_error: BaseException | None = None  # of the last build of many additions
+        self._no_bulk_for = 0  # batches
         self._merge_above = 0  # changes: a failed merge is tried again after twice as many
+        self._since_build = AppliedChanges()
+        self._waiting: WaitingChanges | None = None  # None until the first refresh
         self.index = self._open()
 
+    @property
+    def waiting_count(self) -> int:
+        """The number of subscriptions that are not in the index yet."""
+        return 0 if self._waiting is None else len(self._waiting)
+
     def refresh(self) -> Index:
-        """Return a version that contains every change made before this call."""
-        self._publish_finished_build()
+        """Return a version with all removals and small additions made before this call.
+
+        Large additions follow in later calls. The first call applies all: what was live before a restart stays live.
+        """
+        repeated = self._publish_finished_build()
         try:
-            self._apply_changes()
+            if self._waiting is None:
+                self._waiting = self._apply_all_changes()
+            else:
+                self._apply_changes(self._waiting, repeated)
         except ChangeLogTruncated:
-            plan = self.index.manifest.plan
-            self.index = self._rebuild(plan and replace(plan, previous_file=""), load_plan(self._folder, plan))
-        self._merge_if_worth_it()
+            self._rebuild_from_store()
+        self._build_if_worth_it()
         return self.index
 
     def start_refresh(self, fit: FitPlan) -> bool:
@@ -83,7 +106,7 @@ class IndexUpdater:
         if self._build is not None:
             return False
         index, self.plan_error = self.index, None
-        self._build = _BackgroundBuild(index, lambda: prepare(index), changes_plan=True)
+        self._start(BackgroundBuild(index, lambda: prepare(index), changes_plan=True))
         return True
 
     @property
@@ -113,6 +136,8 @@ class IndexUpdater:
 
     def close(self) -> None:
         """Wait a few seconds for a running build. The next start deletes the files of an unfinished one."""
+        if self._build is not None and self._build.bulk is not None:
+            self._build.bulk.stop()
         self.wait_for_build(_CLOSE_TIMEOUT_S)
 
     def _open(self) -> Index:
@@ -136,7 +161,7 @@ class IndexUpdater:
         version = self._last_version() + 1
         self._folder.mkdir(parents=True, exist_ok=True)
         position = self._store.subscriptions.position()  # read first: later changes are applied again
-        rows = _to_table(self._store.subscriptions.all())
+        rows = to_table(self._store.subscriptions.all())
         fit = None if plan is None else lambda terms, conjunctions: plan
         return rebuild_index(self._folder, version, rows, record, position, fit)[0]
 
@@ -149,13 +174,53 @@ class IndexUpdater:
         used = [batch.index_version for batch in self._store.batches.recent(limit=1)]
         return max([0, *existing, *used, *self._store.batches.pinned_versions()])
 
-    def _apply_changes(self) -> None:
+    def _apply_all_changes(self) -> WaitingChanges:
+        """Apply all changes after the position of the index; some may be in it already, which is harmless."""
         changes = self._store.subscriptions.net_changes(self.index.manifest.log_position)
-        if changes.position == self.index.manifest.log_position:
+        if changes.position != self.index.manifest.log_position:
+            added = to_table(changes.added) if changes.added else None
+            self.index, _ = apply_changes(self.index, added, pa.array(changes.removed, pa.int64()), changes.position)
+        return WaitingChanges(changes.position)
+
+    def _apply_changes(self, waiting: WaitingChanges, repeated: AppliedChanges) -> None:
+        removed = waiting.read(self._store.subscriptions)
+        added = waiting.take(BATCH_UNITS, at_least_one=self.bulk_error is not None)
+        self._since_build.extend(added, removed)
+        repeated.extend(added, removed)
+        position = waiting.included_position()
+        if not repeated and position == self.index.manifest.log_position:
             return
-        added = _to_table(changes.added) if changes.added else None
-        removed = pa.array(changes.removed, pa.int64())
-        self.index, _ = apply_changes(self.index, added, removed, changes.position)
+        rows = to_table(self._store.subscriptions.get_many(repeated.added))
+        removed_ids = pa.array(repeated.removed, pa.int64())
+        self.index, _ = apply_changes(self.index, rows if len(rows) else None, removed_ids, position)
+
+    def _rebuild_from_store(self) -> None:
+        """Build the index again, because the log does not reach back to its position."""
+        self._discard_build()
+        plan = self.index.manifest.plan
+        self.index = self._rebuild(plan and replace(plan, previous_file=""), load_plan(self._folder, plan))
+        self._waiting = WaitingChanges(self.index.manifest.log_position)
+
+    def _start(self, build: BackgroundBuild) -> None:
+        self._build, self._since_build = build, AppliedChanges()
+
+    def _discard_build(self) -> None:
+        """Forget a running build, whose version would lack changes."""
+        if self._build is not None and self._build.bulk is not None:
+            self._build.bulk.stop()
+        self._build = None
+
+    def _build_if_worth_it(self) -> None:
+        """Start to compile additions that wait, or else a merge."""
+        waiting = self._waiting
+        self._no_bulk_for = max(self._no_bulk_for - 1, 0)
+        if self._build is not None or waiting is None:
+            return
+        if waiting.can_build and waiting.is_up_to_date and not self._no_bulk_for:
+            bulk = BulkBuild(self._store, self.index, waiting.begin_build(BULK_UNITS_PER_OWNER))
+            self._start(BackgroundBuild(self.index, bulk.run, bulk=bulk))
+        else:
+            self._merge_if_worth_it()
 
     def _merge_if_worth_it(self) -> None:
         """Start a merge, but not while two plans are in use: the rebalancer decides when the old one ends."""
@@ -164,42 +229,39 @@ class IndexUpdater:
         threshold = max(_MERGE_MIN_CHANGES, _base_size(self.index) // _MERGE_FRACTION, self._merge_above)
         if self._build is None and not has_two_plans and _changes_since_merge(self.index) > threshold:
             index = self.index
-            self._build = _BackgroundBuild(index, lambda: prepare_merge(index))
+            self._start(BackgroundBuild(index, lambda: prepare_merge(index)))
 
-    def _publish_finished_build(self) -> None:
+    def _publish_finished_build(self) -> AppliedChanges:
+        """Switch to the version of a finished build; return the changes that must be repeated on it."""
         if self._build is None or self._build.is_alive():
-            return
+            return AppliedChanges()
         build, self._build = self._build, None
+        if build.bulk is not None:
+            self._end_bulk(build.error)
         if build.result is not None:
             self.index = build.result.publish(self.index.version + 1)
-            self._merge_above = 0
-        elif build.changes_plan:
+            self._merge_above = 0 if build.bulk is None else self._merge_above
+            return self._since_build
+        self._note_failure(build)
+        return AppliedChanges()
+
+    def _end_bulk(self, error: BaseException | None) -> None:
+        assert self._waiting is not None
+        self._waiting.end_build(is_done=error is None)
+        self.bulk_error = error
+        if error is not None:
+            self._no_bulk_for = _RETRY_BATCHES
+            LOG.warning(Event("subscriptions are compiled slowly", reason=str(error)))
+
+    def _note_failure(self, build: BackgroundBuild) -> None:
+        if build.bulk is not None:
+            return
+        if build.changes_plan:
             self.plan_error = build.error  # the current plan stays in use
         elif isinstance(build.error, OSError | MemoryError):  # out of space: the current segments stay in use
             self.merge_error, self._merge_above = build.error, 2 * _changes_since_merge(self.index)
         else:
             raise IndexDamaged(self._folder, f"could not be merged: {build.error}") from build.error
-
-
-class _BackgroundBuild(threading.Thread):
-    """Builds a version from the subscriptions of another version."""
-
-    def __init__(
-        self, index: Index, build: Callable[[], UnpublishedVersion | None], changes_plan: bool = False
-    ) -> None:
-        super().__init__(name="tidings-plan" if changes_plan else "tidings-merge", daemon=True)
-        self._function = build
-        self.version = index.version
-        self.changes_plan = changes_plan
-        self.result: UnpublishedVersion | None = None
-        self.error: BaseException | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self.result = self._function()
-        except BaseException as error:
-            self.error = error
 
 
 def _base_size(index: Index) -> int:
@@ -210,11 +272,3 @@ def _changes_since_merge(index: Index) -> int:
     """Return how many subscriptions were added (in later segments) or removed (still in some segment)."""
     records = [record for shard in index.manifest.shards for record in shard]
     return sum(record.subscriptions + record.removed_count for record in records) - _base_size(index)
-
-
-def _to_table(subscriptions: Iterable[Subscription]) -> pa.Table:
-    rows = [(row.id, row.query, list(row.region) if row.region else None) for row in subscriptions]
-    ids, queries, regions = zip(*rows, strict=True) if rows else ((), (), ())
-    kinds = {"id": pa.int64(), "query": pa.string(), "region": REGION_TYPE}
-    columns = zip(kinds.items(), (ids, queries, regions), strict=True)
-    return pa.table({name: pa.array(values, kind) for (name, kind), values in columns})

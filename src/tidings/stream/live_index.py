@@ -52,5 +52,7 @@ class LiveIndex:
             self.rebalancer.after_batch(index, stats)
 
     def status(self) -> dict[str, object]:
-        """Return metrics about the plan."""
-        return {**self.refresher.status(), **(self.rebalancer.status() if self.rebalancer is not None else {})}
+        """Return metrics about the index and its plan."""
+        waiting = {"waiting_subscriptions": self.updater.waiting_count}
+        rebalancing = self.rebalancer.status() if self.rebalancer is not None else {}
+        return {**waiting, **self.refresher.status(), **rebalancing}

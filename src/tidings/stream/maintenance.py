@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tidings.heap import release_free_memory
 from tidings.log import Event
 from tidings.store import open_store
 from tidings.stream.index_updater import IndexUpdater
@@ -18,7 +19,7 @@ _INTERVAL_S = 30.0
 
 @contextmanager
 def maintenance_loop(options: StreamOptions, updater: IndexUpdater) -> Iterator[None]:
-    """Apply retention and delete old index versions periodically, in a thread with its own connection."""
+    """Apply retention, delete old index versions and release memory periodically, in a thread with a connection."""
     is_done = threading.Event()
 
     def run() -> None:
@@ -27,6 +28,7 @@ def maintenance_loop(options: StreamOptions, updater: IndexUpdater) -> Iterator[
                 with open_store(options.store_url) as store:  # opened each time: the database may have restarted
                     store.apply_retention(options.retention)
                 updater.delete_old_versions()
+                release_free_memory()  # of builds and commits
                 _log_merge_error(updater)
             except Exception as error:  # the stream must go on, and its state must stay bounded
                 LOG.warning(Event("maintenance failed", error=error, retry_s=round(_INTERVAL_S)))

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidings.errors import IndexDamaged, InputError
@@ -34,6 +34,7 @@ from tidings.stream.commit_queue import BatchStart, BatchStats, CommitQueue, Mat
 from tidings.stream.file_source import estimate_input_bytes
 from tidings.stream.live_index import LiveIndex
 from tidings.stream.load_shedding import LoadShedder, parse_shed_record
+from tidings.stream.rejected_origin import LocateRejected
 from tidings.stream.sinks import MatchSink, StoreSink
 from tidings.stream.source_log import check_files_exist, files_of_batch
 
@@ -56,10 +57,12 @@ class MicroBatchRunner:
     sink: MatchSink = field(default_factory=StoreSink)
     shedder: LoadShedder = field(default_factory=LoadShedder)
     check_files: Callable[[Sequence[Path]], None] = lambda files: None  # raises InputError
+    locate_rejected: LocateRejected | None = None
     repin_lost_versions: bool = False
     stopping: threading.Event = field(default_factory=threading.Event, init=False)
     running: threading.Lock = field(default_factory=threading.Lock, init=False)
     durations_ms: dict[str, float] = field(default_factory=dict, init=False)  # of the last batch
+    batch: int | None = field(default=None, init=False)  # the last one that began
     error: Exception | None = field(default=None, init=False)  # of a batch: Spark only passes on its text
 
     def __post_init__(self) -> None:
@@ -71,6 +74,7 @@ class MicroBatchRunner:
         with self.running:
             if self.stopping.is_set():
                 raise StreamStopping
+            self.batch = batch
             try:
                 failpoint("after-checkpoint", batch - 1)
                 self.durations_ms = {}
@@ -97,6 +101,7 @@ class MicroBatchRunner:
         self.check_files(files)
         failpoint("before-match", batch)
         chunks, stats = self._match(posts, index, batch, start.shed, estimate_input_bytes(files))
+        self._locate_rejected(posts.sparkSession, files, chunks)
         failpoint("after-match", batch)
         with self._timer("storing"):
             rest = self.sink.write(start.stream, batch, index.version, chunks)
@@ -146,6 +151,17 @@ class MicroBatchRunner:
         stats = self._routing_metrics.end()
         self.matcher_metrics.end(batch, len(index.manifest.shards), stats.shed_by_matcher.tolist())
         return chunks, stats
+
+    def _locate_rejected(self, spark: SparkSession, files: Sequence[Path], chunks: MatchChunks) -> None:
+        """Add file and line to the rejected rows. They stay without if that fails, because the batch must go on."""
+        if self.locate_rejected is None or not chunks.rejected or not files:
+            return
+        try:
+            with self._timer("locating rejected rows"):
+                chunks.set_located(self.locate_rejected(spark, files))
+        except Exception as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+            LOG.warning(Event("rejected rows not located", error=reason))
 
     def _batch_stats(self, index: Index, stats: RoutingStats) -> BatchStats:
         metrics: dict[str, object] = {name: round(value, 1) for name, value in self.durations_ms.items()}

@@ -76,6 +76,18 @@ class StreamMetrics:
         self.refresh_totals()
         self.reported_batch = progress.batchId
 
+    def on_idle(self) -> None:
+        """Update the metrics while no posts arrive."""
+        self.refresh_totals()
+        self.publish(pending_files=self._source.pending_files())
+
+    def describe_batch(self) -> str:
+        """Return which batch runs, or between which ones the stream is."""
+        batch = self._runner.batch
+        if batch is None:
+            return "before the first batch"
+        return f"during batch {batch}" if self._runner.running.locked() else f"after batch {batch}"
+
     def refresh_totals(self) -> None:
         """Add the matches of batches committed since the last call: Spark may report a batch before its commit."""
         if self._counted_batch is None:
@@ -123,8 +135,7 @@ class ProgressListener(StreamingQueryListener):
         self._metrics.on_progress(event.progress)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        self._metrics.refresh_totals()
-        self._metrics.publish()
+        self._metrics.on_idle()
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         pass

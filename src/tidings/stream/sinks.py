@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from tidings.atomic_io import fsync
+from tidings.private_files import make_result_folder, publish_permissions
 from tidings.spark.kafka import KAFKA_SCHEME, KafkaTopic, parse_kafka_url, translate_kafka_error, write_matches_kafka
 from tidings.store import BatchChunk
 
@@ -52,6 +53,7 @@ class ParquetSink:
         name = f"matches-{stream[:8]}-{batch:010d}.parquet"
         partial = self.folder / f".{name}.partial"
         if self._write_file(partial, chunks, index_version):
+            publish_permissions(partial)
             fsync(partial)  # the file must survive a power failure once the batch is committed
             os.replace(partial, self.folder / name)
             fsync(self.folder)
@@ -65,7 +67,7 @@ class ParquetSink:
             writer: pq.ParquetWriter | None = None
             for rows in match_rows(chunks, index_version):
                 if writer is None:
-                    self.folder.mkdir(parents=True, exist_ok=True)
+                    make_result_folder(self.folder)
                     writer = stack.enter_context(pq.ParquetWriter(path, rows.schema))
                 writer.write_table(rows)
         return writer is not None
@@ -94,7 +96,7 @@ class KafkaSink:
 
 def match_rows(chunks: Iterable[BatchChunk], index_version: int) -> Iterator[pa.Table]:
     """Yield tables of matches with their ids, the index version and the post; each table fits into memory."""
-    for posts, matches, _ in chunks:
+    for posts, matches, *_ in chunks:
         post_bytes = posts.nbytes / max(1, len(posts))
         step = max(1, min(_TABLE_ROWS, int(_TABLE_BYTES / max(1, post_bytes))))
         for start in range(0, len(matches), step):
@@ -110,5 +112,6 @@ def _join_posts(posts: pa.Table, matches: pa.Table, index_version: int) -> pa.Ta
 
 
 def _without_matches(chunk: BatchChunk) -> BatchChunk:
-    """Return only the rejected rows: the store records these with every sink."""
-    return BatchChunk(chunk.posts.slice(0, 0), chunk.matches.slice(0, 0), chunk.rejected)
+    """Return only the rejected rows, which the store has with every sink, and the numbers for its ledger."""
+    posts, matches = len(chunk.posts), len(chunk.matches)
+    return BatchChunk(chunk.posts.slice(0, 0), chunk.matches.slice(0, 0), chunk.rejected, posts, matches)

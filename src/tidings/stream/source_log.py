@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from tidings.errors import InputError
+from tidings.spark.post_reader import local_path
 from tidings.stream.checkpoint import checkpoint_error, log_offset
 
 
@@ -35,7 +35,7 @@ def read_log_file(path: Path) -> Iterator[tuple[int, str]]:
     """Yield (entry, file name) for every line of a log file."""
     for line in path.read_text("utf-8").splitlines()[1:]:
         entry = json.loads(line)
-        yield entry["batchId"], unquote(urlsplit(entry["path"]).path)
+        yield entry["batchId"], local_path(entry["path"])
 
 
 def _files_of_entry(checkpoint: Path, number: int) -> list[Path]:

@@ -34,6 +34,7 @@ from tidings.stream.file_source import (
     stream_files,
 )
 from tidings.stream.options import StreamOptions
+from tidings.stream.rejected_origin import LocateRejected, locate_rejected
 
 LOG = logging.getLogger("tidings.stream")
 DAMAGED_FILE_HINT = "Put a complete file in its place, or an empty one to continue without it"
@@ -49,16 +50,19 @@ class StreamSource:
     sample: SampleSource  # posts that exist before the first batch
     pending_files: Callable[[], int | None] = lambda: None
     check_files: Callable[[Sequence[Path]], None] = lambda files: None  # raises InputError
+    locate_rejected: LocateRejected | None = None  # None: the posts have their source
     latest_offsets: LatestOffsets = field(default_factory=LatestOffsets)
 
 
-def open_source(options: StreamOptions, spark: SparkSession, stop: threading.Event) -> StreamSource | None:
+def open_source(
+    options: StreamOptions, spark: SparkSession, stop: threading.Event, on_wait: Callable[[], None] = lambda: None
+) -> StreamSource | None:
     """Open the source; wait for a first file unless `once`. Returns None without a file, or when stopped."""
     if options.posts.startswith(KAFKA_SCHEME):
         return _open_topic(options, spark)
     directory = None
     with cancel_jobs_on(stop, spark):
-        directory = infer_schema(options, spark, stop)
+        directory = infer_schema(options, spark, stop, on_wait)
     if directory is None:
         if not stop.is_set():
             LOG.warning(Event("no posts", posts=options.posts))
@@ -66,12 +70,14 @@ def open_source(options: StreamOptions, spark: SparkSession, stop: threading.Eve
     return _open_directory(options, spark, directory, stop)
 
 
-def infer_schema(options: StreamOptions, spark: SparkSession, stop: threading.Event) -> PostDirectory | None:
+def infer_schema(
+    options: StreamOptions, spark: SparkSession, stop: threading.Event, on_wait: Callable[[], None] = lambda: None
+) -> PostDirectory | None:
     """Return how to read the files of the directory; None when stopped before there is one."""
     schema_file = options.work_dir / "source.json"
     LOG.info(Event("reading schema", posts=options.posts))
     try:
-        return infer_or_load_schema(spark, options.posts, schema_file, stop.is_set, waits=not options.once)
+        return infer_or_load_schema(spark, options.posts, schema_file, stop.is_set, not options.once, on_wait)
     except TidingsError:
         raise
     except Exception as error:
@@ -106,6 +112,7 @@ def _open_directory(
         sample=partial(_sample_newest, spark, pending, QUICK_SAMPLE_POSTS * post_bytes, stop),
         pending_files=pending.count,
         check_files=partial(check_headers, directory),
+        locate_rejected=partial(locate_rejected, directory),
     )
 
 

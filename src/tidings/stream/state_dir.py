@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tidings.atomic_io import write_durably
+from tidings.store.database import Lease
 from tidings.store.lease import acquire
 
 SPILL = "spill"
@@ -35,14 +36,14 @@ _FILES_0_1 = {
 
 
 @contextmanager
-def state_dir_lease(folder: Path) -> Iterator[None]:
+def state_dir_lease(folder: Path) -> Iterator[Lease]:
     """Hold the lease of a work directory and migrate its files. Raises StoreBusy if another stream holds it.
 
     Streams of different stores must not share a work directory either, so it has a lease of its own.
     """
-    with acquire(folder / _LOCK, "stream", folder):
+    with acquire(folder / _LOCK, "stream", folder) as lease:
         migrate_state_dir(folder)
-        yield
+        yield lease
 
 
 def migrate_state_dir(folder: Path) -> None:

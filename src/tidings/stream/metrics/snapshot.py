@@ -12,6 +12,8 @@ from tidings.matching.load import MatcherLoad
 
 FILE = "metrics.json"
 _FILE_0_1 = "figures.json"  # until the first run of a later version renames it
+_BLOCK_BYTES = 4_096
+_SPARE_BYTES = 2_048  # blanks at the end of the file: room for the reason of a failure
 _Record = TypeVar("_Record")
 
 
@@ -42,6 +44,7 @@ class StreamSnapshot:
     execution_mode: str = "replicated"
     plan_version: int = 1
     partitioner: str = ""  # empty if the index is replicated
+    waiting_subscriptions: int = 0  # that are not in the index yet
     partitioned_by: str = "words"  # or "regions and words"
     placement: str = ""
     plan_value: float | None = None  # imbalance × spread, measured last
@@ -68,8 +71,23 @@ class StreamSnapshot:
 
 
 def save_snapshot(folder: Path, snapshot: StreamSnapshot) -> None:
-    """Write a snapshot atomically."""
-    write_atomically(folder / FILE, json.dumps(asdict(snapshot)))
+    """Write a snapshot atomically. The reason of a failure is written over the last one if the disk is full."""
+    content = json.dumps(asdict(snapshot)).encode()
+    size = -(-(len(content) + _SPARE_BYTES) // _BLOCK_BYTES) * _BLOCK_BYTES
+    try:
+        write_atomically(folder / FILE, content.ljust(size).decode())
+    except OSError:
+        if snapshot.state != "failed" or not _overwrite(folder / FILE, content):
+            raise
+
+
+def _overwrite(file: Path, content: bytes) -> bool:
+    """Replace the content in the space that the file has already; return False if it does not fit."""
+    if not file.exists() or (size := file.stat().st_size) < len(content):
+        return False
+    with file.open("r+b") as old:
+        old.write(content.ljust(size))
+    return True
 
 
 def load_snapshot(folder: Path) -> StreamSnapshot | None:
