@@ -15,9 +15,12 @@ from tests.store.batches import run_batch
 
 from tidings.store import open_store
 from tidings.web.app import build_application
+from tidings.web.connection_limits import ConnectionLimits
 from tidings.web.context import AppContext
-from tidings.web.notifier import StoreNotifier
-from tidings.web.server import http_server, open_listener
+from tidings.web.listener import open_listener
+from tidings.web.notifier import build_notifier
+from tidings.web.server import http_server
+from tidings.web.stream_phase import phase_reader
 from tidings.web.volume_estimate import VolumeEstimator
 
 ADDRESS = "http://tidings.test"
@@ -27,8 +30,10 @@ ADDRESS = "http://tidings.test"
 def open_context(folder: Path, location: str | None = None) -> Iterator[AppContext]:
     with open_store(location or folder) as write_store, open_store(location or folder) as read_store:
         volume = VolumeEstimator(folder / "history")
-        notifier = StoreNotifier(read_store.matches.last_number, 0.02)
-        yield AppContext(read_store, write_store, folder / "inbox", volume, notifier, ADDRESS)
+        read_phase = phase_reader(folder, is_alive=lambda: False)
+        notifier = build_notifier(read_store, read_phase, 0.02)
+        inbox = folder / "inbox"
+        yield AppContext(read_store, write_store, inbox, volume, notifier, ADDRESS, read_phase=read_phase)
 
 
 @pytest.fixture
@@ -70,18 +75,18 @@ def store_matches(context: AppContext) -> Callable[..., None]:
 
 
 @contextmanager
-def live_server(context: AppContext) -> Iterator[str]:
+def live_server(context: AppContext, limits: ConnectionLimits = ConnectionLimits(), port: int = 0) -> Iterator[str]:
     """Serve on a real socket, in a thread; yield the URL."""
-    listener, ready, running = open_listener("127.0.0.1", 0), threading.Event(), []
+    listener, ready, running = open_listener("127.0.0.1", port), threading.Event(), []
 
     async def serve() -> None:
         stop = asyncio.Event()
         running.append((asyncio.get_running_loop(), stop))
-        async with http_server(context, listener):
+        async with http_server(context, listener, limits):
             ready.set()
             await stop.wait()
 
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), name="serve")
     thread.start()
     assert ready.wait(60)
     try:

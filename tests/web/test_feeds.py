@@ -53,6 +53,20 @@ def test_an_invalid_url_is_rejected(ann, url):
     assert ann.get("/api/feeds").json() == {"feeds": []}
 
 
+def test_the_password_of_a_feed_is_shown_nowhere(ann, context):
+    made = follow(ann, "https://me:secret@e.org/rss")
+    rejected = follow(ann, "https://me:secret@e.org:port/")
+    listed, exported = ann.get("/api/feeds"), ann.get("/api/opml")
+    imported = import_opml(ann, '<opml><outline xmlUrl="gopher://me:secret@e.org/"/></opml>')
+    assert made.json()["url"] == "https://•••@e.org/rss"
+    assert 'xmlUrl="https://e.org/rss"' in exported.text
+    assert "secret" not in "".join(answer.text for answer in (made, rejected, listed, exported, imported))
+    (feed,) = context.write_store.feeds.all("ann")
+    assert feed.url == "https://me:secret@e.org/rss"
+    assert follow(ann, "https://me:secret@e.org/rss").json()["id"] == made.json()["id"]
+    assert ann.delete(f"/api/feeds/{made.json()['id']}").status_code == 204
+
+
 def test_the_feed_quota_is_enforced(ann, context):
     context.write_store.accounts.set_quotas("ann", Quotas(feeds=1))
     assert follow(ann).status_code == 201

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 import pytest
@@ -58,7 +59,7 @@ def test_resources_of_other_owners_look_nonexistent_on_every_route(context, bob,
 
 def test_no_list_shows_resources_of_other_owners(context, bob, resources):
     for method, path in sorted(routes(context)):
-        if method == "GET" and "{" not in path:
+        if method == "GET" and "{" not in path and not re.search(ENDLESS, path):
             answer = bob.get(path)
             assert answer.status_code == 200, path
             assert SECRET not in answer.text, path

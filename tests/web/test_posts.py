@@ -76,9 +76,13 @@ def test_an_invalid_post_rejects_the_whole_request(ann, context, post):
     [
         ([{"text": "a"}, {"text": "a", "lat": 91}], "Lat is not between -90 and 90 (row 2)."),
         ([{"text": "a"}, {"text": " "}], "The text is missing (row 2)."),
+        ([], "The list is empty: row 1 with the field text is missing."),
         ([{"nope": 1}], "text: Field required (row 1)."),
+        ([{"text": "a", "nope": 1}], "nope: Extra inputs are not permitted (row 1)."),
+        ({"text": "a", "time": "yesterday"}, "The time cannot be read; write it as 2026-03-12T18:00:00Z."),
+        ([{"text": "a", "tags": ["x", 1]}], "tags: must be a valid string (item 2, row 1)."),
         ([{"text": "a", "lon": "x"}], "lon: must be a valid number, unable to parse string as a number (row 1)."),
-        ({"text": "a", "tags": "x"}, "tags: must be a valid list."),
+        ({"text": "a", "tags": "x"}, "tags: must be a valid array."),
     ],
 )
 def test_an_error_names_field_and_row(ann, body, error):
@@ -114,3 +118,10 @@ def test_a_large_body_is_rejected(ann):
     chunks = (b" " * (1 << 20) for _ in range(9))
     answer = ann.post("/api/posts", content=chunks, headers={"Content-Type": "application/json"})
     assert answer.status_code == 413
+
+
+@pytest.mark.parametrize(
+    "time", ["2026-03-12", "2026-03-12T18:00:00Z", "1773338400", "Thu, 12 Mar 2026 18:00:00 GMT", ""]
+)
+def test_every_readable_time_is_accepted(ann, time):
+    assert ann.post("/api/posts", json={"text": "a", "time": time}).status_code == 202

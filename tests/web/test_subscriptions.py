@@ -6,6 +6,7 @@ import json
 
 from tidings.query.geo.geojson import encode_polygons
 from tidings.store.accounts import Quotas
+from tidings.testing.hostile_queries import ten_pairs
 
 
 def subscribe(client, query="storm", **more):
@@ -91,6 +92,20 @@ def test_the_subscription_quota_is_enforced(context, ann):
     assert answer.json() == {"error": "Subscription quota reached (1). Delete a subscription first."}
     ann.delete(f"/api/subscriptions/{first['id']}")
     subscribe(ann, "rain")
+
+
+def test_expensive_queries_are_refused_by_their_cost(context, ann):
+    context.write_store.accounts.set_quotas("ann", Quotas(query_cost=100))
+    cost = ann.post("/api/check", json={"query": ten_pairs(0)}).json()["cost"]
+    answers = [ann.post("/api/subscriptions", json={"query": ten_pairs(seed)}) for seed in range(100 // cost + 1)]
+    assert [answer.status_code for answer in answers] == [201] * (100 // cost) + [429]
+    used = cost * (100 // cost)
+    assert (
+        answers[-1]
+        .json()["error"]
+        .startswith(f"Query cost quota reached: this query costs {cost}, and {used} of 100 are used.")
+    )
+    assert ann.get("/api/me").json()["query_cost"] == {"used": used, "limit": 100}
 
 
 def test_the_account_shows_usage_and_quota(ann):

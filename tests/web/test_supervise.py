@@ -61,6 +61,13 @@ def test_a_killed_child_is_reported_with_its_signal():
     assert count("exited (SIGKILL)", reports) >= 1
 
 
+def test_a_child_is_alive_until_it_exits():
+    child, states = python_child("import time; print('ready', flush=True); time.sleep(600)"), []
+    run_until(lambda reports: "child: ready" in reports and not states.append(child.is_alive()), child)
+    assert states == [True]
+    assert not child.is_alive()
+
+
 def test_all_children_stop_together_also_one_that_ignores_sigterm():
     ignoring = "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready', flush=True); time.sleep(600)"
     waiting = "import time; print('ready', flush=True); time.sleep(600)"

@@ -59,7 +59,8 @@ def test_a_webhook_cannot_be_added_to_a_subscription_of_another_owner(ann, bob, 
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://e.org/x", "https://me:secret@e.org/", "", "javascript:alert(1)", "http://\x00/"]
+    "url",
+    ["ftp://e.org/x", "https://me:secret@e.org/", "", "javascript:alert(1)", "http://\x00/", "notaurl", "e.org/x"],
 )
 def test_an_invalid_url_is_rejected_with_a_sentence(ann, hook, url):
     answer = ann.post("/api/webhooks", json={"subscription": hook["subscription"], "url": url})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -14,11 +14,17 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from tidings.net.allowlist import PUBLIC_ONLY, AllowedNetworks
 from tidings.store import Store
 from tidings.web.errors import unauthorized_error
+from tidings.web.fair_reads import FairReads
+from tidings.web.large_bodies import LargeBodies
+from tidings.web.live_readers import LiveReaders
 from tidings.web.notifier import StoreNotifier
+from tidings.web.owner_turns import OwnerTurns
+from tidings.web.stream_phase import ShownPhase, external_phase
 from tidings.web.volume_estimate import VolumeEstimator
 
 MAX_RESPONSE_CHARACTERS = 4 << 20
 """Of the matches in one response: a thousand posts may have a gigabyte."""
+_TURNS_PER_OWNER, _FEED_TURNS_PER_OWNER, _MAX_REQUESTS_PER_OWNER = 4, 2, 100
 _BEARER = HTTPBearer(auto_error=False, description="The token that `tidings owners add NAME` printed.")
 
 
@@ -26,7 +32,8 @@ _BEARER = HTTPBearer(auto_error=False, description="The token that `tidings owne
 class AppContext:
     """One store through two connections, so that readers do not wait while a writer waits for the stream's commit.
 
-    ``feed_lock`` is held between counting an owner's feeds and adding one. ``live_readers`` counts per subscription.
+    Feed documents have turns of their own, so that readers of a feed URL cannot take those of its owner.
+    ``importing_owners`` are those with a running import of feeds. ``read_phase`` returns the phase of the stream.
     ``testing_owners`` are those with a running webhook test, which may reach the networks of ``allow``.
     """
 
@@ -36,10 +43,20 @@ class AppContext:
     volume: VolumeEstimator
     notifier: StoreNotifier
     public_url: str
-    feed_lock: Lock = field(default_factory=Lock)
-    live_readers: Counter[int] = field(default_factory=Counter)
+    feed_locks: dict[str, Lock] = field(default_factory=dict)
+    importing_owners: set[str] = field(default_factory=set)
+    large_bodies: LargeBodies = field(default_factory=LargeBodies)
+    turns: OwnerTurns = field(default_factory=lambda: OwnerTurns(_TURNS_PER_OWNER, _MAX_REQUESTS_PER_OWNER))
+    feed_turns: OwnerTurns = field(default_factory=lambda: OwnerTurns(_FEED_TURNS_PER_OWNER, _MAX_REQUESTS_PER_OWNER))
+    live_readers: LiveReaders = field(default_factory=LiveReaders)
+    live_reads: FairReads = field(default_factory=FairReads)
+    read_phase: Callable[[], ShownPhase] = external_phase
     testing_owners: set[str] = field(default_factory=set)
     allow: AllowedNetworks = PUBLIC_ONLY
+
+    def feed_lock(self, owner: str) -> Lock:
+        """Return the lock to hold between counting the feeds of an owner and adding one."""
+        return self.feed_locks.setdefault(owner, Lock())
 
 
 async def _get_context(request: Request) -> AppContext:
@@ -50,10 +67,13 @@ async def _get_context(request: Request) -> AppContext:
 Context = Annotated[AppContext, Depends(_get_context)]
 
 
-async def _authenticate(
+def _authenticate(
     context: Context, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)]
 ) -> str:
-    """Return the owner of the token of a request; answer 401 if the token is missing or not valid."""
+    """Return the owner of the token of a request; answer 401 if the token is missing or not valid.
+
+    It runs in a thread: the store may be busy or far away.
+    """
     owner = None if credentials is None else context.read_store.accounts.owner_of(credentials.credentials)
     if owner is None:
         raise unauthorized_error()
@@ -61,3 +81,15 @@ async def _authenticate(
 
 
 Owner = Annotated[str, Depends(_authenticate)]
+
+
+async def _take_turn(owner: Owner, context: Context) -> AsyncIterator[str]:
+    async with context.turns.turn(owner):
+        yield owner
+
+
+OwnerInTurn = Annotated[str, Depends(_take_turn)]
+"""The owner of a request that works in a thread: few of an owner at once, so that threads remain for other owners.
+
+A route takes its body before this, so that slow uploads take no turns.
+"""

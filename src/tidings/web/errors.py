@@ -111,18 +111,19 @@ def _loggable(path: str) -> str:
 
 
 def _invalid_request(request: Request, error: Exception) -> JSONResponse:
-    """Name field and row. Of the alternatives of a union, the one that matched furthest has the longest location."""
+    """Name the parameter of the path, the query or the headers; bodies are validated by `json_rows`."""
     assert isinstance(error, RequestValidationError)
-    problem = max(error.errors(), key=lambda candidate: len(candidate["loc"]))
-    return _json(422, _describe_problem(problem["loc"], problem["msg"]))
+    problem = error.errors()[0]
+    return _json(422, describe_problem(problem["loc"][1:], problem["msg"]))
 
 
-def _describe_problem(location: Sequence[str | int], message: str) -> str:
+def describe_problem(location: Sequence[str | int], message: str, row: int | None = None) -> str:
     """Return `lat: must be less than or equal to 90 (row 3).`"""
-    fields = [part for part in location[1:] if isinstance(part, str) and part.isidentifier() and part.islower()]
-    row = next((f" (row {part + 1})" for part in location[1:] if isinstance(part, int)), "")
+    fields = [part for part in location if isinstance(part, str) and part.isidentifier() and part.islower()]
+    places = [f"item {part + 1}" for part in location if isinstance(part, int)] + ([f"row {row}"] if row else [])
     text = message.replace("Input should", "must", 1) if fields else message
-    return f"{': '.join(['.'.join(fields), text] if fields else [text])}{row}."
+    place = f" ({', '.join(places)})" if places else ""
+    return f"{': '.join(['.'.join(fields), text] if fields else [text])}{place}."
 
 
 def _http_error(request: Request, error: Exception) -> JSONResponse:

@@ -27,7 +27,7 @@ from tidings.web.errors import ErrorResponse, not_found_error
 
 Secret = Annotated[str, Path(description="The secret part of the feed URL.")]
 _ENTRIES = 100
-_FORMAT_VERSION = 1  # increase it when documents change although their matches do not
+_FORMAT_VERSION = 2  # increase it when documents change although their matches do not
 _HEADERS = {"Cache-Control": "private, max-age=0, must-revalidate", "X-Robots-Tag": "noindex"}
 
 
@@ -63,16 +63,22 @@ def _endpoint(feed_format: _FeedFormat) -> Callable[[Request], Awaitable[Respons
 
 async def _respond(context: AppContext, request: Request, secret: str, feed_format: _FeedFormat) -> Response:
     """Return the document, or 304 if the reader has it already."""
-    target = context.read_store.feed_urls.find(secret)
-    if target is None:
-        raise not_found_error("feed")
-    newest = context.read_store.feed_urls.newest_match(target)
+    target, newest = await run_in_threadpool(_look_up, context, secret)
     etag = _etag(target, newest, feed_format)
     headers = {**_HEADERS, "ETag": etag, "Last-Modified": _last_modified(newest.at)}
     if _is_unchanged(request, etag, newest.at):
         return Response(status_code=304, headers=headers)
-    body = await run_in_threadpool(_write_document, context, target, newest, secret, feed_format)
+    async with context.feed_turns.turn(target.owner):
+        body = await run_in_threadpool(_write_document, context, target, newest, secret, feed_format)
     return Response(body, media_type=f"{feed_format.media_type}; charset=utf-8", headers=headers)
+
+
+def _look_up(context: AppContext, secret: str) -> tuple[FeedUrlTarget, NewestMatch]:
+    """Return what the URL is for and its newest match. In a thread: another thread may be using the store."""
+    target = context.read_store.feed_urls.find(secret)
+    if target is None:
+        raise not_found_error("feed")
+    return target, context.read_store.feed_urls.newest_match(target)
 
 
 def _write_document(
@@ -129,6 +135,7 @@ def describe_feed_routes() -> dict[str, Any]:
                 "200": {"description": "The document.", "content": {feed_format.media_type: {"schema": schema}}},
                 "304": {"description": "Nothing has changed."},
                 "404": {"description": "Not Found", "content": error},
+                "429": {"description": "Too Many Requests", "content": error},
             },
         }
         paths[_path(feed_format)] = {"get": operation}

@@ -11,45 +11,50 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 from tidings.errors import QuotaExceeded
+from tidings.net.urls import mask_userinfo
 from tidings.store.feeds import FeedRow
 from tidings.text.sanitize import clean_link, clean_text
 from tidings.web import schemas
-from tidings.web.context import AppContext, Context, Owner
+from tidings.web.context import AppContext, Context, OwnerInTurn
 from tidings.web.errors import error_responses, not_found_error
+from tidings.web.request_body import describe_json, json_body
 
+_NewFeedBody = Annotated[schemas.NewFeed, json_body(schemas.NewFeed)]
 _Id = Annotated[str, Path(max_length=100, description="The id of the feed.")]
 
-router = APIRouter(prefix="/api", tags=["feeds"], responses=error_responses(401))
+router = APIRouter(prefix="/api", tags=["feeds"], responses=error_responses(401, 429))
 
 
-@router.post("/feeds", status_code=201, responses=error_responses(422, 429))
-def follow_feed(new_feed: schemas.NewFeed, owner: Owner, context: Context) -> schemas.FeedOut:
+@router.post(
+    "/feeds", status_code=201, openapi_extra=describe_json(schemas.NewFeed), responses=error_responses(413, 422, 429)
+)
+def follow_feed(new_feed: _NewFeedBody, owner: OwnerInTurn, context: Context) -> schemas.FeedOut:
     """Follow a feed: its articles become posts. Following it again only changes its title."""
-    with context.feed_lock:
+    with context.feed_lock(owner):
         number = FeedAdder(context, owner).add(new_feed.url, new_feed.title)
     return next(to_feed_out(context, owner, feed) for feed in context.write_store.feeds.all(owner) if feed.id == number)
 
 
 @router.get("/feeds")
-def list_feeds(owner: Owner, context: Context) -> schemas.FeedList:
+def list_feeds(owner: OwnerInTurn, context: Context) -> schemas.FeedList:
     """List the feeds that you follow, with their state."""
     return schemas.FeedList(feeds=[to_feed_out(context, owner, feed) for feed in context.read_store.feeds.all(owner)])
 
 
 @router.get("/feeds/{id}", responses=error_responses(404, 422))
-def get_feed(id: _Id, owner: Owner, context: Context) -> schemas.FeedOut:
+def get_feed(id: _Id, owner: OwnerInTurn, context: Context) -> schemas.FeedOut:
     """Return one feed with its state."""
     return to_feed_out(context, owner, _find_feed(context, owner, id))
 
 
 @router.delete("/feeds/{id}", status_code=204, responses=error_responses(404, 422))
-def unfollow_feed(id: _Id, owner: Owner, context: Context) -> None:
+def unfollow_feed(id: _Id, owner: OwnerInTurn, context: Context) -> None:
     """Unfollow a feed."""
     context.write_store.feeds.remove(_find_feed(context, owner, id).id, owner)
 
 
 class FeedAdder:
-    """Adds feeds within the quota of an owner, which it reads once; the caller holds `feed_lock`."""
+    """Adds feeds within the quota of an owner, which it reads once; the caller holds its feed lock."""
 
     def __init__(self, context: AppContext, owner: str) -> None:
         self._feeds, self._owner = context.write_store.feeds, owner
@@ -79,7 +84,7 @@ def to_feed_out(context: AppContext, owner: str, feed: FeedRow) -> schemas.FeedO
     is_visited = feed.checked_at is not None and feed.checked_at >= feed.added_at
     return schemas.FeedOut(
         id=context.read_store.accounts.opaque_id(owner, feed.id),
-        url=feed.url if is_visited else feed.given or feed.url,  # a redirect was found for other followers
+        url=mask_userinfo(feed.url if is_visited else feed.given or feed.url),  # redirects were found for others
         title=clean_text(feed.title) if is_visited else "",
         site=(clean_link(feed.site) or "") if is_visited else "",
         state=feed.state if is_visited else "new",

@@ -3,30 +3,30 @@ because browsers send `Last-Event-ID`."""
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from fastapi import APIRouter, Header, Query, Request
-from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette import ServerSentEvent
 from starlette.concurrency import run_in_threadpool
-from starlette.types import Receive, Scope, Send
 
 from tidings.errors import StoreError, UnknownSubscription
 from tidings.store.rows import StoredMatch
 from tidings.web import schemas
 from tidings.web.context import MAX_RESPONSE_CHARACTERS, AppContext, Context, Owner
-from tidings.web.errors import HttpError, error_responses, not_found_error
+from tidings.web.errors import error_responses, not_found_error
 from tidings.web.feed_routes import Secret
+from tidings.web.live_readers import PING_S, LiveResponse
 from tidings.web.schemas import SubscriptionId
 
 _PAGE_ROWS = 100
-_RECHECK_S = 15.0  # how often permission is checked without new matches
-_MAX_READERS_PER_SUBSCRIPTION, _MAX_READERS = 20, 2_000
-_RETRY_MS = 2_000
+RETRY_MS = 2_000
+GONE = ServerSentEvent(event="gone", data="")
 _CURSOR = re.compile("[0-9]{1,18}")
-_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Robots-Tag": "noindex"}
+_Result = TypeVar("_Result")
 
 LastEventId = Annotated[
     str | None, Header(max_length=100, description="The id of the last event received; continue after it.")
@@ -44,7 +44,8 @@ _EVENTS: dict[int | str, dict[str, Any]] = {
 @router.get(
     "/api/subscriptions/{id}/live",
     responses={**_EVENTS, **error_responses(401, 404, 422, 429)},
-    response_class=EventSourceResponse,
+    status_code=200,
+    response_class=LiveResponse,
 )
 async def stream_matches(
     id: SubscriptionId,
@@ -53,55 +54,37 @@ async def stream_matches(
     context: Context,
     last: Last = 0,
     last_event_id: LastEventId = None,
-) -> EventSourceResponse:
+) -> LiveResponse:
     """Stream the matches of a subscription as they are stored."""
-    context.read_store.subscriptions.get(id, owner)
-    token = request.headers["authorization"].partition(" ")[2].strip()  # it may be revoked while the stream is open
-    return _start_stream(context, id, last_event_id, last, lambda: context.read_store.accounts.owner_of(token) == owner)
+    await context.live_reads.run(owner, context.read_store.subscriptions.require, id, owner)
+    is_allowed = token_check(context, request, owner)
+    reader = _Reader(context, id, owner, is_allowed)
+    return LiveResponse(context.live_readers, owner, id, _iterate_events(reader, last_event_id, last))
 
 
 @router.get(
-    "/read/{secret}/live", responses={**_EVENTS, **error_responses(404, 422, 429)}, response_class=EventSourceResponse
+    "/read/{secret}/live",
+    responses={**_EVENTS, **error_responses(404, 422, 429)},
+    status_code=200,
+    response_class=LiveResponse,
 )
 async def stream_matches_by_url(
     secret: Secret, context: Context, last: Last = 0, last_event_id: LastEventId = None
-) -> EventSourceResponse:
+) -> LiveResponse:
     """Stream the matches of a subscription, by its secret URL."""
     feed_urls = context.read_store.feed_urls
-    target = feed_urls.find(secret)
+    target = await run_in_threadpool(feed_urls.find, secret)
     if target is None:
         raise not_found_error("feed")
-    return _start_stream(context, target.subscription, last_event_id, last, lambda: feed_urls.find(secret) == target)
+    reader = _Reader(context, target.subscription, target.owner, lambda: feed_urls.find(secret) == target)
+    events = _iterate_events(reader, last_event_id, last)
+    return LiveResponse(context.live_readers, target.owner, target.subscription, events)
 
 
-def _start_stream(
-    context: AppContext, subscription: int, last_event_id: str | None, last: int, is_allowed: Callable[[], bool]
-) -> EventSourceResponse:
-    if context.live_readers[subscription] >= _MAX_READERS_PER_SUBSCRIPTION:
-        raise HttpError(
-            429, f"This subscription has {_MAX_READERS_PER_SUBSCRIPTION} live readers already. Close one first."
-        )
-    if context.live_readers.total() >= _MAX_READERS:
-        raise HttpError(429, "The server has too many live readers. Poll the feed instead, or try again later.")
-    context.live_readers[subscription] += 1  # before the first event, because other requests check it too
-    events = _iterate_events(context, subscription, _parse_cursor(last_event_id), last, is_allowed)
-    return _LiveResponse(context, subscription, events)
-
-
-class _LiveResponse(EventSourceResponse):
-    """The events of one reader, who is counted until they end."""
-
-    def __init__(self, context: AppContext, subscription: int, events: AsyncIterator[ServerSentEvent]) -> None:
-        super().__init__(events, headers=_HEADERS, ping=_RECHECK_S)
-        self._live_readers, self._subscription = context.live_readers, subscription
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._live_readers[self._subscription] -= 1
-            if not self._live_readers[self._subscription]:
-                del self._live_readers[self._subscription]
+def token_check(context: AppContext, request: Request, owner: str) -> Callable[[], bool]:
+    """Return a function that tells whether the token of a request is still valid: streams outlive revocations."""
+    token = request.headers["authorization"].partition(" ")[2].strip()
+    return lambda: context.read_store.accounts.owner_of(token) == owner
 
 
 def _parse_cursor(last_event_id: str | None) -> int | None:
@@ -109,50 +92,77 @@ def _parse_cursor(last_event_id: str | None) -> int | None:
     return int(last_event_id) if last_event_id and _CURSOR.fullmatch(last_event_id) else None
 
 
-async def _iterate_events(
-    context: AppContext, subscription: int, cursor: int | None, last: int, is_allowed: Callable[[], bool]
-) -> AsyncIterator[ServerSentEvent]:
-    """Yield matches after the cursor until the server stops, or until permission ends (event `gone`)."""
-    page = []
-    if cursor is None:
-        page = await run_in_threadpool(_read_latest, context, subscription, max(last, 1))
-        cursor = page[-1].cursor if page else 0
-    cursor = min(cursor, context.read_store.matches.last_number())  # it may come from a store that was replaced
-    yield ServerSentEvent(comment="tidings", retry=_RETRY_MS)  # every match stored after this line is sent
-    for match in page if last else []:
-        yield _to_event(match)
-    while not context.notifier.is_closed:
-        version = context.notifier.version
-        matches = await run_in_threadpool(_read_since, context, subscription, cursor, is_allowed)
-        if matches is None:
-            yield ServerSentEvent(event="gone", data="")
-            return
-        for match in matches:
-            yield _to_event(match)
-            cursor = match.cursor
-        if not matches:
-            await context.notifier.wait_for_change(version, _RECHECK_S)
+class _Page(NamedTuple):
+    """Matches as events, encoded by the thread that reads them: the event loop serves everybody."""
+
+    cursor: int  # of the last match
+    events: bytes
 
 
-def _read_latest(context: AppContext, subscription: int, count: int) -> list[StoredMatch]:
-    with suppress(UnknownSubscription):
-        return context.read_store.matches.latest(subscription, count, max_characters=MAX_RESPONSE_CHARACTERS)
-    return []
+class _Reader(NamedTuple):
+    """Reads the matches of a subscription for as long as it is allowed."""
 
+    context: AppContext
+    subscription: int
+    owner: str
+    is_allowed: Callable[[], bool]
 
-def _read_since(
-    context: AppContext, subscription: int, cursor: int, is_allowed: Callable[[], bool]
-) -> list[StoredMatch] | None:
-    """Return the next page; None if reading is not permitted any more; no matches while the store is lost."""
-    try:
-        if is_allowed():
-            matches = context.read_store.matches
-            return matches.since(subscription, cursor, _PAGE_ROWS, max_characters=MAX_RESPONSE_CHARACTERS)
-        return None
-    except UnknownSubscription:
-        return None
-    except StoreError:
+    async def run(self, function: Callable[..., _Result], *arguments: object) -> _Result:
+        """Call a function that reads the store, in the turn of the owner."""
+        return await self.context.live_reads.run(self.owner, function, *arguments)
+
+    def start(self, cursor: int | None, last: int) -> _Page:
+        """Return the cursor to continue after, and the stored matches to start with."""
+        latest = self._read_latest(max(last, 1)) if cursor is None else []
+        if cursor is None:
+            cursor = latest[-1].cursor if latest else 0
+        # a cursor may come from a store that was replaced
+        return _Page(min(cursor, self.context.read_store.matches.last_number()), _encode(latest if last else []))
+
+    def _read_latest(self, count: int) -> list[StoredMatch]:
+        with suppress(UnknownSubscription):
+            matches = self.context.read_store.matches
+            return matches.latest(self.subscription, count, max_characters=MAX_RESPONSE_CHARACTERS)
         return []
+
+    def read_since(self, cursor: int) -> _Page | None:
+        """Return the next page; None if reading is not permitted any more; no matches while the store is lost."""
+        matches = self.context.read_store.matches
+        with suppress(StoreError):
+            try:
+                if self.is_allowed():
+                    page = matches.since(self.subscription, cursor, _PAGE_ROWS, max_characters=MAX_RESPONSE_CHARACTERS)
+                    return _Page(page[-1].cursor if page else cursor, _encode(page))
+            except UnknownSubscription:
+                pass
+            return None
+        return _Page(cursor, b"")
+
+
+async def _iterate_events(
+    reader: _Reader, last_event_id: str | None, last: int
+) -> AsyncIterator[ServerSentEvent | bytes]:
+    """Yield matches after the cursor until the server stops, or until permission ends (event `gone`)."""
+    with reader.context.notifier.watch(reader.subscription) as watch:
+        page = await reader.run(reader.start, _parse_cursor(last_event_id), last)
+        yield ServerSentEvent(comment="tidings", retry=RETRY_MS)  # every match stored after this line is sent
+        if page.events:
+            yield page.events
+        while not reader.context.notifier.is_closed:
+            version = watch.version
+            next_page = await reader.run(reader.read_since, page.cursor)
+            if next_page is None:
+                yield GONE
+                return
+            page = next_page
+            if page.events:
+                yield page.events
+            else:
+                await watch.wait_for_change(version, random.uniform(0.5, 1) * PING_S)  # not all at the same time
+
+
+def _encode(matches: Sequence[StoredMatch]) -> bytes:
+    return b"".join(_to_event(match).encode() for match in matches)
 
 
 def _to_event(match: StoredMatch) -> ServerSentEvent:

@@ -11,9 +11,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from tidings.store.accounts import Account
 from tidings.store.rows import MAX_INT64, StoredMatch
 from tidings.text.sanitize import clean_text
+from tidings.web.stream_phase import ShownPhase
 
 SubscriptionId = Annotated[int, Path(ge=1, le=MAX_INT64, description="The id of the subscription.")]
 After = Annotated[int, Query(ge=0, le=MAX_INT64, description="Return only items after this id or cursor.")]
+Before = Annotated[
+    int | None, Query(ge=1, le=MAX_INT64, description="Return the newest items before this cursor; `after` is ignored.")
+]
 Limit = Annotated[int, Query(ge=1, le=1_000, description="Maximum number of items.")]
 Box = tuple[float, float, float, float]
 BoxIn = Annotated[Box | None, Field(description="Only posts in this box: west, south, east, north in degrees.")]
@@ -60,6 +64,7 @@ class QueryCheck(ApiModel):
     query: str
     conjunctions: list[ConjunctionOut] = Field(description="A post matches if one of these matches.")
     ignored: list[IgnoredPart]
+    cost: int = Field(description="What the query counts of the quota `query_cost`; a plain word costs 1.")
     matches_per_day: float | None = Field(description="Estimated from a sample of posts; null before the first post.")
     posts_per_day: float | None
     history_hours: float = Field(description="The time that the sample covers, up to a week.")
@@ -117,11 +122,27 @@ class MatchOut(ApiModel):
 
 
 class MatchPage(ApiModel):
-    """A page of matches by cursor. Continue with `after` = ``cursor``: no match is missed or repeated."""
+    """A page of matches, ordered by cursor. No match is missed or repeated if you continue with ``cursor``.
+
+    It is the `after` of the next page, or the `before` of the previous page if the request had `before`.
+    """
 
     matches: list[MatchOut]
     cursor: int
     more: bool = Field(description="Whether more matches are stored already.")
+
+
+class StatusOut(ApiModel):
+    """What the service does."""
+
+    stream: ShownPhase = Field(description="The phase of the stream; `external` if this server does not run it.")
+
+
+class ChangedMatches(ApiModel):
+    """The event `matches`: a subscription has new matches."""
+
+    subscription: int
+    matches: int = Field(description="Number of stored matches.")
 
 
 class NewPost(ApiModel):
@@ -165,7 +186,7 @@ class FeedOut(ApiModel):
     title: str
     site: str = Field(description="The page the feed belongs to; empty if it is not known.")
     state: Literal["new", "ok", "failing", "gone"]
-    error: str = Field(description="Why the last visit failed; empty if it did not.")
+    error: str = Field(description="Why the last visit failed, or why the feed has no items; otherwise empty.")
     added_at: datetime
     checked_at: datetime | None
     due_at: datetime | None = Field(description="The time of the next visit.")
@@ -198,6 +219,7 @@ class AccountOut(ApiModel):
     subscriptions: Usage
     feeds: Usage
     posts_today: Usage
+    query_cost: Usage
 
     @classmethod
     def of(cls, account: Account, feeds: int) -> AccountOut:
@@ -207,6 +229,7 @@ class AccountOut(ApiModel):
             subscriptions=Usage(used=account.subscriptions, limit=quotas.subscriptions),
             feeds=Usage(used=feeds, limit=quotas.feeds),
             posts_today=Usage(used=account.posts_today, limit=quotas.posts_per_day),
+            query_cost=Usage(used=account.query_cost, limit=quotas.query_cost),
         )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import resources
-from typing import Literal
 
 from fastapi import APIRouter
 from fastapi.responses import Response
 
+from tidings.web.errors import not_found_error
+
+_FOLDER = resources.files("tidings.web").joinpath("static")
 _MEDIA_TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 
 router = APIRouter(include_in_schema=False)
@@ -20,7 +22,9 @@ async def get_page() -> Response:
 
 
 @router.api_route("/static/{name}", methods=["GET", "HEAD"])
-async def get_file(name: Literal["page.js", "page.css", "icon.svg"]) -> Response:
+async def get_file(name: str) -> Response:
+    if name not in _file_names():
+        raise not_found_error("file")
     return _file_response(name)
 
 
@@ -30,5 +34,11 @@ def _file_response(name: str) -> Response:
 
 
 @cache
+def _file_names() -> frozenset[str]:
+    """Return the files that are served: a request never becomes a path."""
+    return frozenset(file.name for file in _FOLDER.iterdir() if file.name.rpartition(".")[2] in _MEDIA_TYPES)
+
+
+@cache
 def _read_file(name: str) -> bytes:
-    return resources.files("tidings.web").joinpath("static", name).read_bytes()
+    return _FOLDER.joinpath(name).read_bytes()

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter
 
 from tidings.matching.explain import explain
+from tidings.query.cost import query_cost
 from tidings.query.dnf import Rectangle
 from tidings.query.geo.geojson import to_geojson
 from tidings.query.geo.region import make_rectangle
 from tidings.query.parse import parse
 from tidings.store.rows import Region, Subscription
 from tidings.web import schemas
-from tidings.web.context import MAX_RESPONSE_CHARACTERS, AppContext, Context, Owner
+from tidings.web.context import MAX_RESPONSE_CHARACTERS, AppContext, Context, OwnerInTurn
 from tidings.web.errors import error_responses
-from tidings.web.schemas import After, Box, Limit, SubscriptionId
+from tidings.web.request_body import describe_json, json_body
+from tidings.web.schemas import After, Before, Box, Limit, SubscriptionId
 
-router = APIRouter(prefix="/api", tags=["subscriptions"], responses=error_responses(401))
+router = APIRouter(prefix="/api", tags=["subscriptions"], responses=error_responses(401, 429))
+_QueryBody = Annotated[schemas.QueryIn, json_body(schemas.QueryIn)]
 
 
-@router.post("/check", responses=error_responses(422))
-def check_query(query_in: schemas.QueryIn, owner: Owner, context: Context) -> schemas.QueryCheck:
+@router.post("/check", openapi_extra=describe_json(schemas.QueryIn), responses=error_responses(413, 422))
+def check_query(query_in: _QueryBody, owner: OwnerInTurn, context: Context) -> schemas.QueryCheck:
     """Explain a query and estimate its matches per day. Nothing is stored."""
     region = _to_rectangle(query_in.region)
     explanation = explain(query_in.query, region)
@@ -36,6 +39,7 @@ def check_query(query_in: schemas.QueryIn, owner: Owner, context: Context) -> sc
             schemas.IgnoredPart(piece=part.piece, start=part.start, end=part.end, reason=part.reason)
             for part in explanation.ignored
         ],
+        cost=explanation.cost,
         matches_per_day=estimate.matches_per_day,
         posts_per_day=estimate.posts_per_day,
         history_hours=estimate.hours,
@@ -43,19 +47,24 @@ def check_query(query_in: schemas.QueryIn, owner: Owner, context: Context) -> sc
     )
 
 
-@router.post("/subscriptions", status_code=201, responses=error_responses(422, 429))
-def subscribe(query_in: schemas.QueryIn, owner: Owner, context: Context) -> schemas.SubscriptionOut:
-    """Subscribe: the stream matches the query from the next batch on."""
+@router.post(
+    "/subscriptions",
+    status_code=201,
+    openapi_extra=describe_json(schemas.QueryIn),
+    responses=error_responses(413, 422, 429),
+)
+def subscribe(query_in: _QueryBody, owner: OwnerInTurn, context: Context) -> schemas.SubscriptionOut:
+    """Subscribe: the stream matches the query from the next batch on, or a few seconds later in a large import."""
     region = _to_rectangle(query_in.region)
-    parse(query_in.query, region)
+    cost = query_cost(query_in.query, region)
     box = None if region is None else (region.west, region.south, region.east, region.north)
-    number = context.write_store.accounts.subscribe(owner, query_in.query, box)
+    number = context.write_store.accounts.subscribe(owner, query_in.query, box, cost)
     return _to_subscription_out(context, context.write_store.subscriptions.get(number, owner))
 
 
 @router.get("/subscriptions", responses=error_responses(422))
 def list_subscriptions(
-    owner: Owner, context: Context, after: After = 0, limit: Limit = 100
+    owner: OwnerInTurn, context: Context, after: After = 0, limit: Limit = 100
 ) -> schemas.SubscriptionPage:
     """List your subscriptions in the order of creation."""
     rows = context.read_store.subscriptions.page(owner, after, limit + 1)
@@ -64,19 +73,19 @@ def list_subscriptions(
 
 
 @router.get("/subscriptions/{id}", responses=error_responses(404, 422))
-def get_subscription(id: SubscriptionId, owner: Owner, context: Context) -> schemas.SubscriptionOut:
+def get_subscription(id: SubscriptionId, owner: OwnerInTurn, context: Context) -> schemas.SubscriptionOut:
     """Return one of your subscriptions."""
     return _to_subscription_out(context, context.read_store.subscriptions.get(id, owner))
 
 
 @router.delete("/subscriptions/{id}", status_code=204, responses=error_responses(404, 422))
-def unsubscribe(id: SubscriptionId, owner: Owner, context: Context) -> None:
+def unsubscribe(id: SubscriptionId, owner: OwnerInTurn, context: Context) -> None:
     """Delete a subscription with its matches and feed URLs."""
     context.write_store.subscriptions.remove(id, owner)
 
 
 @router.post("/subscriptions/{id}/address", responses=error_responses(404, 422))
-def renew_feed_urls(id: SubscriptionId, owner: Owner, context: Context) -> schemas.SubscriptionOut:
+def renew_feed_urls(id: SubscriptionId, owner: OwnerInTurn, context: Context) -> schemas.SubscriptionOut:
     """Replace the secret feed URLs. The old ones stop working."""
     context.write_store.feed_urls.renew(id, owner)
     return _to_subscription_out(context, context.write_store.subscriptions.get(id, owner))
@@ -84,10 +93,20 @@ def renew_feed_urls(id: SubscriptionId, owner: Owner, context: Context) -> schem
 
 @router.get("/subscriptions/{id}/matches", responses=error_responses(404, 422))
 def list_matches(
-    id: SubscriptionId, owner: Owner, context: Context, after: After = 0, limit: Limit = 100
+    id: SubscriptionId,
+    owner: OwnerInTurn,
+    context: Context,
+    after: After = 0,
+    before: Before = None,
+    limit: Limit = 100,
 ) -> schemas.MatchPage:
-    """List matches after a cursor; a page of long posts has fewer than `limit`."""
+    """List matches after a cursor, or the newest before one; a page of long posts has fewer than `limit`."""
     matches = context.read_store.matches
+    if before is not None:
+        newest = matches.latest(id, limit, owner, MAX_RESPONSE_CHARACTERS, before)
+        cursor = newest[0].cursor if newest else before
+        more = bool(newest) and bool(matches.latest(id, 1, owner, before=cursor))
+        return schemas.MatchPage(matches=[schemas.MatchOut.of(match) for match in newest], cursor=cursor, more=more)
     page = matches.since(id, after, limit, owner, MAX_RESPONSE_CHARACTERS)
     cursor = page[-1].cursor if page else after
     more = bool(page) and bool(matches.since(id, cursor, 1, owner))

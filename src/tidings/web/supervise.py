@@ -24,11 +24,18 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A child process. Passwords belong into the environment: all users can see command lines."""
+    """A child process, with its pid while it runs.
+
+    Passwords belong into the environment: all users can see command lines.
+    """
 
     name: str
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
+    pids: set[int] = field(default_factory=set, compare=False)
+
+    def is_alive(self) -> bool:
+        return bool(self.pids)
 
 
 async def keep_running(child: Child, stop: asyncio.Event, report: Report) -> None:
@@ -63,6 +70,7 @@ async def _run_once(child: Child, stop: asyncio.Event, report: Report) -> tuple[
         start_new_session=True,  # Ctrl-C reaches only this process, which stops its children
         preexec_fn=_stop_with_parent,
     )
+    child.pids.add(process.pid)
     report(f"{child.name}: started, process {process.pid}")
     lines = asyncio.create_task(_report_lines(process, child.name, report))
     stopping = asyncio.create_task(stop.wait())
@@ -71,6 +79,7 @@ async def _run_once(child: Child, stop: asyncio.Event, report: Report) -> tuple[
     stopping.cancel()
     if not exited.done():
         await _stop(process, exited)
+    child.pids.discard(process.pid)
     with suppress(TimeoutError):
         await asyncio.wait_for(lines, 1.0)  # a grandchild may keep the pipe open
     return await exited, lines.result() if lines.done() and not lines.cancelled() else ""

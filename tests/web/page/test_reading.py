@@ -1,0 +1,174 @@
+"""Reading and typing: focus and position stay while data changes, and a key acts once."""
+
+from __future__ import annotations
+
+import pytest
+from tests.web.page.conftest import await_posts, await_state, focused_id
+from tests.web.test_subscriptions import subscribe
+
+
+def top_of(tab, post):
+    return tab.locator("#matches li", has_text=f"text of {post}").bounding_box()["y"]
+
+
+def await_text(tab, selector, text):
+    tab.wait_for_function("([s, t]) => document.querySelector(s)?.textContent === t", arg=[selector, text])
+
+
+def queries_of(client):
+    return [row["query"] for row in client.get("/api/subscriptions").json()["subscriptions"]]
+
+
+def test_the_focus_stays_when_lists_are_updated(ann, profile, url, context):
+    made = [subscribe(ann, query) for query in ("storm", "rain")]
+    for name in ("a", "b"):
+        ann.post("/api/feeds", json={"url": f"https://{name}.example/rss"})
+    tab = profile.new_page()
+    tab.clock.install()
+    tab.goto(f"{url}/#token={ann.headers['Authorization'].removeprefix('Bearer ')}")
+    tab.wait_for_function("() => document.querySelector('#live-state')?.textContent === 'Live'")
+    tab.focus(".pick >> nth=1")
+    ann.delete(f"/api/subscriptions/{made[0]['id']}")
+    subscribe(ann, "snow")
+    tab.wait_for_function("() => document.querySelector('#subscriptions').textContent.includes('snow')")
+    assert tab.evaluate("document.activeElement.textContent").startswith("rain")
+    tab.focus("#feeds button >> nth=1")
+    ann.post("/api/feeds", json={"url": "https://c.example/rss"})
+    tab.clock.run_for(31_000)  # feeds are read again every 30 s
+    tab.wait_for_function("() => document.querySelectorAll('#feeds li').length === 3")
+    assert tab.evaluate("document.activeElement.ariaLabel") == "Remove the feed https://b.example/rss"
+
+
+@pytest.mark.parametrize("way", ["scrolled", "hovering", "focused"])
+def test_new_matches_do_not_move_what_is_being_read(ann, open_tab, store_matches, way):
+    made = subscribe(ann)
+    store_matches(made["id"], [f"{n:02}" for n in range(30)])
+    tab = open_tab(ann)
+    tab.wait_for_function("() => document.querySelectorAll('#matches li').length === 30")
+    item = tab.locator("#matches li", has_text="text of 27")
+    if way == "scrolled":
+        tab.locator("#matches li", has_text="text of 10").scroll_into_view_if_needed()
+        tab.mouse.move(1, 1)
+        item = tab.locator("#matches li", has_text="text of 10")
+    elif way == "hovering":
+        item.hover()
+    else:
+        item.focus()
+    before = item.bounding_box()["y"]
+    store_matches(made["id"], ["new 1", "new 2", "new 3"])
+    await_text(tab, "#new-matches", "3 new matches")
+    assert item.bounding_box()["y"] == before
+    assert tab.locator("#matches li").count() == 30
+    tab.click("#new-matches")
+    tab.wait_for_function("() => document.querySelectorAll('#matches li').length === 33")
+    assert tab.evaluate("document.activeElement.textContent").startswith("text of new 3")
+    assert tab.is_hidden("#new-matches")
+
+
+@pytest.mark.parametrize("width", [360, 740, 840])
+def test_neither_new_matches_nor_the_state_move_the_text(ann, open_tab, store_matches, phase, width):
+    made = subscribe(ann)
+    store_matches(made["id"], [f"{n:02}" for n in range(30)])
+    tab = open_tab(ann)
+    tab.set_viewport_size({"width": width, "height": 740})
+    item = tab.locator("#matches li", has_text="text of 27")
+    item.focus()
+    before = item.bounding_box()["y"]
+    phase.write("stopped")
+    await_state(tab, "Stopped")
+    store_matches(made["id"], ["new"])
+    await_text(tab, "#new-matches", "1 new match")
+    assert item.bounding_box()["y"] == before
+
+
+def test_new_matches_appear_at_once_while_nobody_reads(ann, open_tab, store_matches):
+    made = subscribe(ann)
+    store_matches(made["id"], ["a"])
+    tab = open_tab(ann)
+    await_posts(tab, "text of a")
+    store_matches(made["id"], ["b"])
+    await_posts(tab, "text of b", "text of a")
+    assert tab.is_hidden("#new-matches")
+
+
+def test_older_matches_can_be_read(ann, open_tab, store_matches):
+    made = subscribe(ann)
+    store_matches(made["id"], [f"{n:02}" for n in range(60)])
+    tab = open_tab(ann)
+    tab.wait_for_function("() => document.querySelectorAll('#matches li').length === 50")
+    tab.click("#older-matches")
+    await_posts(tab, *(f"text of {n:02}" for n in reversed(range(60))))
+    assert tab.is_hidden("#older-matches")
+
+
+def test_enter_subscribes_directly_after_typing_and_once(ann, open_tab):
+    tab = open_tab(ann, is_live=False)
+    tab.focus("#query")
+    tab.keyboard.insert_text("hurricane")
+    for _ in range(10):  # held down
+        tab.keyboard.down("Enter")
+    await_text(tab, "#selected-query", "hurricane")
+    tab.wait_for_function("() => document.querySelector('#query').value === ''")
+    assert queries_of(ann) == ["hurricane"]
+
+
+def test_enter_subscribes_while_the_list_of_the_query_before_is_read(ann, open_tab):
+    tab, held = open_tab(ann), []
+    tab.route("**/api/subscriptions?*", lambda route: held.append(route))
+    for query in ("hurricane", "tornado"):
+        tab.focus("#query")
+        tab.keyboard.insert_text(query)
+        tab.keyboard.press("Enter")
+        tab.wait_for_function("() => document.querySelector('#query').value === ''")
+    assert held
+    assert queries_of(ann) == ["hurricane", "tornado"]
+
+
+def test_enter_after_an_invalid_query_explains_the_error(ann, open_tab):
+    tab = open_tab(ann, is_live=False)
+    tab.focus("#query")
+    tab.keyboard.insert_text("storm AND (")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("#explanation .error")
+    assert tab.input_value("#query") == "storm AND ("
+    assert queries_of(ann) == []
+
+
+def test_enter_that_is_held_down_deletes_one_query(ann, open_tab):
+    for query in ("storm", "rain", "snow"):
+        subscribe(ann, query)
+    tab = open_tab(ann)
+    tab.focus("#delete")
+    for _ in range(10):
+        tab.keyboard.down("Enter")
+    tab.keyboard.up("Enter")
+    assert focused_id(tab) == "confirmation-cancel"
+    assert queries_of(ann) == ["storm", "rain", "snow"]
+    tab.focus("#confirmation-accept")
+    for _ in range(10):
+        tab.keyboard.down("Enter")
+    await_text(tab, "#selected-query", "rain")
+    for _ in range(10):
+        tab.keyboard.down("Enter")
+    tab.keyboard.up("Enter")
+    assert focused_id(tab) == "queries-heading"
+    assert tab.is_hidden("#confirmation")
+    assert queries_of(ann) == ["storm", "rain"]
+
+
+def test_enter_that_is_held_down_removes_one_feed(ann, open_tab):
+    for name in ("a", "b", "c"):
+        ann.post("/api/feeds", json={"url": f"https://{name}.example/rss"})
+    tab = open_tab(ann, is_live=False)
+    tab.focus("#feeds button >> nth=0")
+    tab.keyboard.press("Enter")
+    tab.keyboard.press("Enter")  # the safe answer has the focus
+    assert tab.is_hidden("#confirmation")
+    tab.keyboard.press("Enter")
+    tab.focus("#confirmation-accept")
+    for _ in range(10):
+        tab.keyboard.down("Enter")
+    tab.wait_for_function("() => document.querySelectorAll('#feeds li').length === 2")
+    tab.keyboard.up("Enter")
+    assert focused_id(tab) == "feeds-heading"
+    assert len(ann.get("/api/feeds").json()["feeds"]) == 2
