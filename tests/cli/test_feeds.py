@@ -84,6 +84,29 @@ def test_errors_are_reported_in_one_sentence(results, command, reason):
     assert (results[command].code, reason in " ".join(results[command].err.split())) == (2, True), results[command].err
 
 
+def test_passwords_of_feeds_are_never_printed(tmp_path, capsys):
+    with_password = "https://ann:secret@b.example/feed"
+    file = tmp_path / "list.opml"
+    file.write_text(f'<opml><body><outline xmlUrl="{with_password.replace("https", "gopher")}"/></body></opml>')
+    commands = (
+        "add URL --json",
+        "list",
+        "list --json",
+        "export",
+        "import FILE --json",
+        "add https://a:secret@b.example:x/",
+    )
+    for command in commands:
+        words = command.replace("URL", with_password).replace("FILE", str(file)).split()
+        run(["feeds", *words, "--state", str(tmp_path / "state")])
+    printed = "".join(capsys.readouterr())
+    assert ("secret" in printed, "https://•••@b.example/feed" in printed) == (False, True)
+    assert 'xmlUrl="https://b.example/feed"' in printed
+    with open_store(tmp_path / "state") as store:
+        assert [feed.url for feed in store.feeds.all()] == [with_password]  # used for visits
+        assert store.feeds.add(with_password) == 1
+
+
 def test_measure_replaces_its_own_site_and_keeps_others(tmp_path, capsys):
     file = tmp_path / "latencies.csv"
     file.write_text("site,host,ms\nmoon,a.example,1300.000\nhere,gone.example,1.000\n")
@@ -107,10 +130,12 @@ def test_crawl_prints_its_stats_as_json(tmp_path, capsys, monkeypatch):
 
     with open_store(tmp_path) as store:
         store.feeds.add("https://example.com/feed")
-    stats = CrawlStats(rounds=1, visits=3, articles=2, steps=Counter(read=2, failed=1))
+    steps = Counter(read=2, failed=1)
+    stats = CrawlStats(rounds=1, visits=3, articles=2, steps=steps, seconds=22.04, error="not found")
     monkeypatch.setattr(crawl_app, "run_crawl", lambda job: stats)
     assert run(["crawl", "--state", str(tmp_path), "--once", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert (printed["visits"], printed["articles"], printed["steps"]) == (3, 2, {"read": 2, "failed": 1})
     assert run(["crawl", "--state", str(tmp_path), "--once"]) == 0
-    assert "stopped: 3 visits, 2 new articles" in capsys.readouterr().err
+    summary = "crawler: 3 feeds visited in 22 s, 1 failed (example: not found); 2 new articles, 0 updated."
+    assert summary in capsys.readouterr().err

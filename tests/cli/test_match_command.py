@@ -37,6 +37,11 @@ ODD_POSTS = r"""
 {"id": "012", "text": "storm", "lat": 91, "lon": 0}
 not JSON: storm
 {"text": "storm without an id"}
+{"id": "=HYPERLINK(1)", "text": "storm"}
+{"id": "-7", "text": "storm"}
+
+[not JSON
+not JSON: storm
 """
 ODD_SUBSCRIPTIONS = 'id,query\n001,storm\n002,"a (b"\n001,rain\n003,#sea\n'
 COMMANDS = {
@@ -164,7 +169,7 @@ def test_ids_keep_their_value_and_repeated_ones_count_once(folder, results):
     found = read_csv(folder / "odd-matches.csv")
     generated = [post for _, post in found if len(post) == 32]
     assert len(generated) == 1
-    wanted = [("001", post) for post in ("007", "008", "010", 'a,"b"', *generated)]
+    wanted = [("001", post) for post in ("007", "008", "010", 'a,"b"', "'=HYPERLINK(1)", "-7", *generated)]
     assert found == sorted([*wanted, ("003", "008")])
     assert results["odd"].summary["duplicate_posts"] == 1
 
@@ -172,13 +177,13 @@ def test_ids_keep_their_value_and_repeated_ones_count_once(folder, results):
 def test_rejected_rows_are_counted_by_reason_and_listed(folder, results):
     summary = results["odd"].summary
     reasons = summary["reasons"]
-    assert summary["posts"] == 9
+    assert summary["posts"] == 13
     assert reasons["posts"] == {
         "lat is not between -90 and 90": 1,
         "the text is missing": 1,
-        "the line cannot be read": 1,
+        "the line cannot be read": 3,
     }
-    assert summary["rejected_posts"] == 3
+    assert summary["rejected_posts"] == 5
     assert summary["rejected_subscriptions"] == sum(reasons["subscriptions"].values()) == 2
     assert summary["rejected_file"] == "odd-matches.csv.rejected.jsonl"
     listed = read_lines(folder / summary["rejected_file"])
@@ -186,12 +191,21 @@ def test_rejected_rows_are_counted_by_reason_and_listed(folder, results):
         ("subscription", "002", 3), ("subscription", "001", 4),
     ]  # fmt: skip
     assert {(row["id"], row["text"]) for row in listed if row["kind"] == "post"} >= {("011", None), ("012", "storm")}
-    assert any(row["text"] == "not JSON: storm" for row in listed)
+    rejected = [(row["line"], row["id"], row["text"]) for row in listed if row["kind"] == "post"]
+    assert rejected == [
+        (6, "011", None), (7, "012", "storm"), (8, None, "not JSON: storm"),
+        (13, None, "[not JSON"), (14, None, "not JSON: storm"),
+    ]  # fmt: skip
+    assert {row["file"] for row in listed if row["kind"] == "post"} == {str(folder / "odd.jsonl")}
+    assert {row["file"] for row in listed if row["kind"] == "subscription"} == {str(folder / "odd.csv")}
 
 
 def test_csv_follows_rfc_4180_and_invalid_rows_are_rejected(folder, results):
     summary = results["csv-odd"].summary
     assert summary["reasons"]["posts"] == {"lat is not a number": 1, "the line cannot be read": 1}
+    listed = read_lines(folder / "odd-csv.jsonl.rejected.jsonl")
+    posts = [(row["file"], row["line"], row["id"]) for row in listed if row["kind"] == "post"]
+    assert posts == [(str(folder / "odd-posts.csv"), 4, "08"), (str(folder / "odd-posts.csv"), 5, "9")]
     found = read_lines(folder / "odd-csv.jsonl")
     assert sorted((row["subscription_id"], row["post_id"]) for row in found) == [("001", "007"), ("001", "10")]
 
@@ -239,7 +253,7 @@ def test_progress_and_summary_are_printed_as_text(folder, spark):
     assert "tidings: matching" in lines
     assert all(line.startswith("tidings: ") for line in lines), "no output of Spark"
     for line in (
-        "9, of which 3 rejected",
+        "13, of which 5 rejected",
         "1 × the text is missing",
         "1 have an id that occurred before",
         "posts/s",

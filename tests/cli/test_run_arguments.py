@@ -1,8 +1,12 @@
-"""Invalid options of `tidings run` are rejected in one sentence, before Spark starts."""
+"""Invalid options of `tidings run` are rejected in one sentence, before Spark starts; it starts early otherwise."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
+from tests.cli.runs import environment
 
 from tidings.cli.main import run
 
@@ -42,3 +46,24 @@ def test_invalid_options_are_rejected_in_one_sentence(tmp_path, capsys, options,
     assert (printed.out, printed.err.count("\n")) == ("", 1)
     assert sentence in printed.err
     assert not (tmp_path / "state").exists()
+
+
+START = """
+import sys
+from tidings.cli.main import run
+from tidings.spark import gateway
+
+def print_modules(master):
+    print([name for name in ("numpy", "pyarrow", "numba") if name in sys.modules])
+    sys.exit()
+
+gateway.start_jvm = print_modules
+run(["run", "--posts", ".", "--state", "state"])
+"""
+
+
+def test_the_jvm_starts_before_large_packages_are_imported(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", START], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout == "[]\n", done.stderr

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
+from tests.cli.runs import ROOT, environment
 
 from tidings.cli.app import build_command
 from tidings.cli.options.config import logging_environment
@@ -25,7 +29,7 @@ def test_only_enabled_children_run(options, names):
 
 
 def test_command_lines_of_children_can_be_parsed():
-    options = ChildOptions(allow=["loopback", "10.0.0.0/8"], keep_matches=5, keep_days=2.5)
+    options = ChildOptions(allow=["loopback", "10.0.0.0/8"], keep_matches=5, keep_days=2.5, webhook_backlog=3)
     commands = options.commands(Path("in"), True, None)
     root = build_command()
     parsed = {
@@ -39,8 +43,12 @@ def test_command_lines_of_children_can_be_parsed():
         5,
         2.5,
     )
-    assert crawler["inbox"] == Path("in")
+    assert (crawler["inbox"], crawler["webhook_backlog"]) == (Path("in"), 3)
     assert crawler["allow"] == webhooks["allow"] == ["loopback", "10.0.0.0/8"]
+
+
+def test_the_backlog_of_the_configuration_file_is_not_overridden():
+    assert "--webhook-backlog" not in ChildOptions().commands(Path("in"), False, None)["crawler"]
 
 
 def test_stream_and_crawler_read_the_configuration_file():
@@ -62,3 +70,17 @@ def test_json_events_of_children_are_passed_on_and_other_lines_are_logged(capsys
     passed, logged = capsys.readouterr().err.splitlines()
     assert passed == '{"time": "2026-01-01", "event": "batch committed"}'
     assert '"event": "stream: started, process 7"' in logged
+
+
+def test_children_import_nothing_from_the_working_directory(tmp_path):
+    (tmp_path / "asyncio.py").write_text("open('imported', 'w')")
+    options = ["--state", "state", "--bind", "127.0.0.1:0", "--no-stream", "--no-crawl"]
+    command = [sys.executable, "-P", "-m", "tidings.cli.main", "serve", *options]
+    environ = {**environment(), "PYTHONPATH": str(ROOT / "src")}
+    with subprocess.Popen(command, cwd=tmp_path, env=environ, stderr=subprocess.DEVNULL) as process:
+        lock, deadline = tmp_path / "state" / "sender.lock", time.monotonic() + 60
+        while not lock.exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        process.terminate()
+    assert lock.exists()  # the sender of webhooks has started
+    assert not (tmp_path / "imported").exists()

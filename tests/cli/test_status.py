@@ -169,7 +169,7 @@ def test_last_batches_and_rejected_rows_are_listed(run_status, metrics):
     assert [line.split()[0] for line in out.split("last batches")[1].splitlines()[2:7]] == ["4", "5", "6", "7", "8"]
     assert "not finished" in out
     assert "8 rejected rows" in out
-    assert out.count("a.jsonl, row 3  it has no text") == 5
+    assert out.count("a.jsonl, line 3  it has no text") == 5
     assert not {"\x1b", "\x9b"} & set(out)
     status = json.loads(run_status("--json"))
     assert [item["state"] for item in status["batches"]] == ["done"] * 4 + ["begun"]

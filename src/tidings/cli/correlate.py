@@ -10,7 +10,6 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from tidings.batch.staging import Output
 from tidings.cli.console import screen
 from tidings.cli.options.common import MasterOption, OverwriteOption
 from tidings.cli.options.correlation import PartitionsOption, SlideOption, TrackingOptions
@@ -19,7 +18,6 @@ from tidings.cli.options.master import check_master
 from tidings.cli.progress import Progress
 from tidings.cli.values import format_time
 from tidings.durations import parse_microseconds
-from tidings.schemas import COEFFICIENT_FIELDS
 
 if TYPE_CHECKING:
     from tidings.batch.correlate_files import CorrelateResult
@@ -71,7 +69,9 @@ def correlate(
     json_summary: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
     overwrite: OverwriteOption = False,
 ) -> None:
+    from tidings.batch.staging import Output
     from tidings.ingest.post_files import find_post_files
+    from tidings.schemas import COEFFICIENT_FIELDS
 
     check_master(master)
     settings = tracking.settings(window, slide, partitions=partitions, catch_up=catch_up, seed=seed)

@@ -20,6 +20,7 @@ from tidings.errors import InputError
 
 if TYPE_CHECKING:
     from tidings.crawl.crawler import CrawlOptions
+    from tidings.crawl.loop import CrawlStats
 
 HELP = """Visit the feeds of the state when they are due, and hand new articles to the stream.
 
@@ -39,6 +40,7 @@ tidings crawl --config tidings.toml
 
 tidings run --posts news/inbox --state news"""
 
+WEBHOOK_BACKLOG_HELP = "Articles that a feed has when it is added and that webhooks send: the newest N."
 INBOX = "inbox"
 InboxOption = Annotated[
     Path | None,
@@ -64,6 +66,7 @@ class VisitOptions:
     requests_per_host: Annotated[
         int, typer.Option(metavar="N", min=1, max=100, help="Maximum simultaneous requests to a host.")
     ] = 2
+    webhook_backlog: Annotated[int, typer.Option(metavar="N", min=0, help=WEBHOOK_BACKLOG_HELP)] = 0
     allow: AllowOption = None
     user_agent: Annotated[
         str | None, typer.Option(metavar="TEXT", help="User-Agent header.", show_default="name and version")
@@ -92,6 +95,7 @@ class VisitOptions:
             rate_limit=HostRateLimit(max_concurrent=self.requests_per_host, min_interval_s=interval_s),
             allow=AllowedNetworks.parse(self.allow or ()),
             user_agent=agent,
+            webhook_backlog=self.webhook_backlog,
         )
 
 
@@ -124,13 +128,23 @@ def crawl(
     location = locate_state(state, work_dir)
     options = visits.crawl_options()
     near = None if latencies is None else read_latencies(latencies)
+    location.protect(warns=False)
     location.open_existing().close()
     from tidings.stream.crawl_app import CrawlJob, run_crawl  # loads Spark
 
-    job = CrawlJob(location.store, inbox or location.work_dir / INBOX, options, crawlers, master, once, near)
+    job = CrawlJob(
+        location.store, inbox or location.work_dir / INBOX, options, crawlers, master, once, near, location.work_dir
+    )
     stats = run_crawl(job)
     if as_json:
         # Not `asdict`: it breaks the Counter of outcomes.
         print(safe_json({field.name: getattr(stats, field.name) for field in fields(stats)}))
     else:
-        print_note(f"stopped: {stats.visits:,} visits, {stats.articles:,} new articles, {stats.updates:,} updated.")
+        print_note(_summarize(stats))
+
+
+def _summarize(stats: CrawlStats) -> str:
+    feeds = "1 feed" if stats.visits == 1 else f"{stats.visits:,} feeds"
+    failed = f", {stats.steps['failed']:,} failed (example: {stats.error.rstrip('.')})" if stats.steps["failed"] else ""
+    articles = f"{stats.articles:,} new articles, {stats.updates:,} updated"
+    return f"crawler: {feeds} visited in {stats.seconds:.0f} s{failed}; {articles}."

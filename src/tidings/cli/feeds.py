@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,14 +51,14 @@ def add(
     state: StateOption = DEFAULT_STATE,
     work_dir: WorkDirOption = None,
 ) -> None:
-    from tidings.net.urls import normalize_url
+    from tidings.net.urls import mask_userinfo, normalize_url
 
     addresses = [normalize_url(url) for url in urls]
     location = locate_state(state, work_dir)
     with location.open_or_create() as store:
         for address in addresses:
             feed = store.feeds.add(address, owner, title)
-            print(safe_json({"id": feed, "url": address}) if as_json else feed)
+            print(safe_json({"id": feed, "url": mask_userinfo(address)}) if as_json else feed)
     if not as_json and sys.stdout.isatty():
         print_note(f"start visiting with: tidings crawl{location.option}")
 
@@ -69,16 +70,21 @@ def list_feeds(
     state: StateOption = DEFAULT_STATE,
     work_dir: WorkDirOption = None,
 ) -> None:
-    from dataclasses import asdict
-
     location = locate_state(state, work_dir)
     is_empty = True
     with location.open_existing() as store, ignore_closed_pipe():
-        for feed in store.feeds.all(owner):
+        for feed in map(_mask, store.feeds.all(owner)):
             print(safe_json(asdict(feed)) if as_json else _line(feed))
             is_empty = False
     if is_empty and not as_json:
         print_note(f"no feeds; add one with `tidings feeds add URL{location.option}`")
+
+
+def _mask(feed: FeedRow) -> FeedRow:
+    """Return the feed without its password."""
+    from tidings.net.urls import mask_userinfo
+
+    return replace(feed, url=mask_userinfo(feed.url), given=mask_userinfo(feed.given))
 
 
 def _line(feed: FeedRow) -> str:
@@ -107,6 +113,7 @@ def import_feeds(
     work_dir: WorkDirOption = None,
 ) -> None:
     from tidings.crawl.opml import read_opml
+    from tidings.net.urls import mask_userinfo
 
     listed = read_opml(_read_bytes(file))
     if not listed:
@@ -118,7 +125,7 @@ def import_feeds(
                 store.feeds.add(feed.url, owner, feed.title)
                 added += 1
             except InputError as error:
-                rejected.append({"url": feed.url, "reason": str(error)})
+                rejected.append({"url": mask_userinfo(feed.url), "reason": str(error)})
     if as_json:
         print(safe_json({"added": added, "rejected": rejected}))
         return

@@ -1,11 +1,14 @@
 """The entry point `tidings`: runs a command line and turns every error into one sentence and an exit code.
 
 Exit codes: 0 done; 1 the machine or the environment failed; 2 the caller can correct it; 130 interrupted.
+This module imports the commands late, so that signals are handled from the start.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 import signal
 import sys
 import traceback
@@ -14,13 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from tidings.cli.app import build_command
-from tidings.cli.console import print_error, print_sentence
-from tidings.cli.output import print_note
-from tidings.cli.renamed import apply_renames
 from tidings.errors import InputError, TidingsError
-from tidings.extras import explain_missing
 
+_SERVICES = ("run", "serve", "crawl")  # they run until they are stopped, so SIGTERM is no failure
 _TERMINATED = 128 + signal.SIGTERM
 _INTERRUPTED = 128 + signal.SIGINT
 _DEBUG = "--debug"
@@ -29,6 +28,11 @@ _GLOBAL_OPTIONS = ("--log-level", "--log-format")
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command line and return its exit code. Errors are printed, with a traceback only for --debug."""
+    from tidings.cli.app import build_command
+    from tidings.cli.output import print_note
+    from tidings.cli.renamed import apply_renames
+    from tidings.extras import explain_missing
+
     debug = _DEBUG in arguments
     try:
         given = apply_renames(_move_global_options([word for word in arguments if word != _DEBUG]), print_note)
@@ -62,6 +66,8 @@ def _move_global_options(arguments: list[str]) -> list[str]:
 
 
 def _report(error: TidingsError, debug: bool) -> int:
+    from tidings.cli.console import print_error
+
     if debug:
         traceback.print_exc()
     print_error(error)
@@ -70,6 +76,8 @@ def _report(error: TidingsError, debug: bool) -> int:
 
 def _report_usage(error: Exception) -> int:
     """Print the message of Typer about a wrong command line."""
+    from tidings.cli.console import print_sentence
+
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "tidings"
     message = " ".join(error.format_message().split()).replace("Value error, ", "")  # type: ignore[attr-defined]
@@ -78,6 +86,8 @@ def _report_usage(error: Exception) -> int:
 
 
 def _report_unexpected(error: Exception, debug: bool) -> int:
+    from tidings.cli.console import print_sentence
+
     if debug:
         traceback.print_exception(error)
     first_line = (str(error).strip().splitlines() or [""])[0][:300]
@@ -92,8 +102,8 @@ def _spark_log_hint() -> str:
 
 
 def _spark_log_file() -> Path | None:
-    session = sys.modules.get("tidings.spark.session")
-    return None if session is None else Path(session.LOG_FILE)
+    run_files = sys.modules.get("tidings.spark.run_files")
+    return None if run_files is None else run_files.log_file()
 
 
 def _delete_spark_log(code: int) -> None:
@@ -102,13 +112,36 @@ def _delete_spark_log(code: int) -> None:
         file.unlink(missing_ok=True)
 
 
-def _exit_on_sigterm(number: int, frame: FrameType | None) -> None:
-    """Clean up after SIGTERM as after Ctrl-C."""
-    raise SystemExit(_TERMINATED)
+def _exit_on_sigterm(arguments: Sequence[str]) -> None:
+    """Clean up after SIGTERM as after Ctrl-C; services, which replace this when they run, exit immediately.
+
+    A service that still imports has nothing to finish, and a callback of a compiler would swallow an exception.
+    """
+    is_service = _find_command(arguments) in _SERVICES
+
+    def exit_program(number: int, frame: FrameType | None) -> None:
+        if is_service:
+            atexit._run_exitfuncs()
+            os._exit(0)
+        raise SystemExit(_TERMINATED)
+
+    signal.signal(signal.SIGTERM, exit_program)
+
+
+def _find_command(arguments: Sequence[str]) -> str | None:
+    """Return the first word that is no option and no value of a global option."""
+    words = iter(arguments)
+    for word in words:
+        if word in _GLOBAL_OPTIONS:
+            next(words, None)
+        elif not word.startswith("-"):
+            return word
+    return None
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, _exit_on_sigterm)
+    os.environ.setdefault("PYTHONSAFEPATH", "1")  # child processes import nothing from the working directory
+    _exit_on_sigterm(sys.argv[1:])
     if _DEBUG not in sys.argv:  # hide what pyspark and py4j print when they are interrupted
         logging.getLogger().addHandler(logging.NullHandler())
         warnings.filterwarnings("ignore", module="pyspark")
@@ -117,6 +150,8 @@ def main() -> None:
     except KeyboardInterrupt:
         code = _INTERRUPTED
     if code == _INTERRUPTED:
+        from tidings.cli.console import print_sentence
+
         print_sentence("interrupted; no partial result was left.")
     _delete_spark_log(code)
     sys.exit(code)

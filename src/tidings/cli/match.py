@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidings.batch.staging import Output
 from tidings.cli.console import screen
 from tidings.cli.options.common import MasterOption, OverwriteOption
 from tidings.cli.options.master import check_master
@@ -25,6 +24,7 @@ from tidings.cli.summary import match_summary, match_table
 from tidings.cli.values import require_file
 
 if TYPE_CHECKING:
+    from tidings.batch.staging import Output
     from tidings.ingest.post_files import PostFiles
     from tidings.schemas import SubscriptionFile
 
@@ -38,7 +38,8 @@ _SUBS = (
 )
 _OUT = (
     "OUT gets subscription_id, post_id and index_version: a Parquet directory, or one file if its name ends in .jsonl "
-    "or .csv. Rejected rows do not stop the job; OUT.rejected.jsonl lists them with their reasons."
+    "or .csv. In CSV, a text id that begins with =, +, - or @ gets an apostrophe in front: a spreadsheet would run it. "
+    "Rejected rows do not stop the job; OUT.rejected.jsonl lists them with file, line and reason."
 )
 HELP = "\n\n".join(("Match POSTS with subscriptions and write every match to OUT.", _POSTS, _SUBS, _OUT, PARTITIONERS))
 EXAMPLES = """[bold]Examples[/]
@@ -67,10 +68,15 @@ def match(
     master: MasterOption = None,
     json_summary: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
     overwrite: OverwriteOption = False,
+    raw_csv: Annotated[
+        bool, typer.Option("--raw-csv", help="Write ids to CSV as they are, also those that a spreadsheet would run.")
+    ] = False,
 ) -> None:
+    from tidings.batch.staging import Output  # imported late: it loads pyarrow
+
     check_master(master)
     _check_plan(partitioner, matchers, placement)
-    output = Output(out, overwrite)
+    output = Output(out, overwrite, raw_csv=raw_csv)
     post_files, subscription_file = _open_inputs(posts, subscriptions, output)
     with Progress(quiet=json_summary) as progress:
         progress.note("starting Spark", None)
@@ -80,7 +86,7 @@ def match(
         )
 
         request = MatchOptions(
-            post_files, subscription_file, output, plan.value, matchers, partitioner, placement, master
+            post_files, subscription_file, output, plan.value, matchers, partitioner, placement, master, subscriptions
         )
         outcome = match_files(request, progress.note)
     if json_summary:

@@ -20,6 +20,7 @@ from rich.text import Text
 from tidings.cli.console import screen
 from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption, locate_state
 from tidings.cli.output import ignore_closed_pipe, print_note, print_rich, safe_json, to_line
+from tidings.text.csv_cells import neutralize_cell
 
 if TYPE_CHECKING:
     from tidings.store import Store, StoredMatch
@@ -152,8 +153,12 @@ def _print_json(match: StoredMatch) -> None:
 def _line_printer(console: Console) -> Callable[[StoredMatch], None]:
     """Return a function that prints styled lines on a terminal, else fields separated by tabs."""
     if not console.is_terminal:
-        return lambda match: print("\t".join([*_fields(match), _text(match, _TEXT_CELLS), _link(match)]))
+        return lambda match: print("\t".join(map(neutralize_cell, _cells(match))))
     return lambda match: print_rich(console, _styled_line(match, console.width))
+
+
+def _cells(match: StoredMatch) -> list[str]:
+    return [*_fields(match), _text(match, _TEXT_CELLS), _link(match)]
 
 
 def _styled_line(match: StoredMatch, width: int) -> Text:

@@ -32,6 +32,7 @@ def _quota_option(option: str, what: str) -> object:
 
 _Subscriptions = Annotated[int | None, _quota_option("--subscriptions", "number of subscriptions")]
 _Feeds = Annotated[int | None, _quota_option("--feeds", "number of feeds")]
+_Cost = Annotated[int | None, _quota_option("--query-cost", "cost of all queries together; a plain word costs 1")]
 _Posts = Annotated[int | None, _quota_option("--posts-per-day", "number of posts published per day")]
 
 
@@ -41,6 +42,7 @@ def add(
     subscriptions: _Subscriptions = None,
     feeds: _Feeds = None,
     posts_per_day: _Posts = None,
+    query_cost: _Cost = None,
     as_json: JsonOption = False,
     state: StateOption = DEFAULT_STATE,
     work_dir: WorkDirOption = None,
@@ -48,7 +50,7 @@ def add(
     """Create an owner and print its token, once."""
     from tidings.store.accounts import Quotas
 
-    quotas = _change_quotas(Quotas(), subscriptions, feeds, posts_per_day)
+    quotas = _change_quotas(Quotas(), subscriptions, feeds, posts_per_day, query_cost)
     with locate_state(state, work_dir).open_or_create() as store:
         _print_token(name, store.accounts.add(name, quotas), as_json)
 
@@ -77,20 +79,23 @@ def quotas(
     subscriptions: _Subscriptions = None,
     feeds: _Feeds = None,
     posts_per_day: _Posts = None,
+    query_cost: _Cost = None,
     as_json: JsonOption = False,
     state: StateOption = DEFAULT_STATE,
     work_dir: WorkDirOption = None,
 ) -> None:
     """Show or change the quotas of an owner."""
     with locate_state(state, work_dir).open_existing() as store:
-        store.accounts.set_quotas(
-            name, _change_quotas(store.accounts.get(name).quotas, subscriptions, feeds, posts_per_day)
-        )
+        before = store.accounts.get(name).quotas
+        changed = _change_quotas(before, subscriptions, feeds, posts_per_day, query_cost)
+        store.accounts.set_quotas(name, changed)
         _print_accounts([store.accounts.get(name)], as_json)
 
 
-def _change_quotas(before: Quotas, subscriptions: int | None, feeds: int | None, posts_per_day: int | None) -> Quotas:
-    given = {"subscriptions": subscriptions, "feeds": feeds, "posts_per_day": posts_per_day}
+def _change_quotas(
+    before: Quotas, subscriptions: int | None, feeds: int | None, posts_per_day: int | None, query_cost: int | None
+) -> Quotas:
+    given = {"subscriptions": subscriptions, "feeds": feeds, "posts_per_day": posts_per_day, "query_cost": query_cost}
     return replace(before, **{name: number for name, number in given.items() if number is not None})
 
 
@@ -107,11 +112,12 @@ def _print_accounts(accounts: list[Account], as_json: bool) -> None:
             print(safe_json(_to_dict(account)))
         return
     table = Table(box=None, pad_edge=False)
-    for name in ("owner", "tokens", "subscriptions", "posts today", "max feeds"):
+    for name in ("owner", "tokens", "subscriptions", "query cost", "posts today", "max feeds"):
         table.add_column(name, justify="left" if name == "owner" else "right")
     for account in accounts:
         used = (
             (account.subscriptions, account.quotas.subscriptions),
+            (account.query_cost, account.quotas.query_cost),
             (account.posts_today, account.quotas.posts_per_day),
         )
         table.add_row(
@@ -130,11 +136,13 @@ def _to_dict(account: Account) -> dict[str, object]:
         "created_at": account.created_at,
         "tokens": account.tokens,
         "subscriptions": account.subscriptions,
+        "query_cost": account.query_cost,
         "posts_today": account.posts_today,
         "quotas": {
             "subscriptions": quotas.subscriptions,
             "feeds": quotas.feeds,
             "posts_per_day": quotas.posts_per_day,
+            "query_cost": quotas.query_cost,
         },
     }
 

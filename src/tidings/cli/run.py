@@ -151,14 +151,16 @@ class PlanOptions:
         return None if every is None else parse_seconds(every, "--refresh-plan-every")
 
     def check(self, shed: ShedPolicy) -> None:
-        from tidings.balance.spec import PlanSpec
-
         for option, factor in (
             ("--refresh-plan-factor", self.refresh_plan_factor),
             ("--rebalance-factor", self.rebalance_factor),
         ):
             if not (factor == 0 or factor > 1):
                 raise InputError(f"{option} {factor:g}: must be greater than 1, or 0 for never.")
+        if self == PlanOptions() and shed == ShedPolicy.off:
+            return  # what follows imports numba, which would delay the JVM by a second
+        from tidings.balance.spec import PlanSpec
+
         spec = PlanSpec.parse(self.partitioner, self.matchers, self.placement)
         is_replicated, refreshes = self.plan == ExecutionMode.replicated, self.refresh_every_s is not None
         if spec.is_spatial and shed != ShedPolicy.off:
@@ -275,6 +277,7 @@ def run(
     trigger_s, max_latency_s = parse_seconds(source.trigger, "--trigger"), overload.max_latency_s
     plan.check(overload.shed)
     live = correlation.live_settings(tracking)
+    _start_jvm(source, storage, location)
     from tidings.store import Retention  # imported late: it loads the database drivers, and the next two load Spark
     from tidings.stream.app import run_stream
     from tidings.stream.options import StreamOptions
@@ -304,6 +307,20 @@ def run(
         correlate=live,
     )
     run_stream(options)
+
+
+def _start_jvm(source: InputOptions, storage: StorageOptions, location: StateLocation) -> None:
+    """Start the JVM first: it needs as long as everything else that has to be imported and opened."""
+    location.protect()
+    if any(place.startswith("kafka://") for place in (source.posts, source.sink)):
+        return  # it starts with the connector
+    from tidings.private_files import make_private_folder
+    from tidings.spark.gateway import start_jvm
+    from tidings.spark.run_files import place_run_files
+
+    make_private_folder(location.work_dir)
+    place_run_files(location.work_dir)
+    start_jvm(storage.master)
 
 
 def _is_same_place(sink: str, source: str) -> bool:

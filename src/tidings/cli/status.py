@@ -148,7 +148,8 @@ def _stream_rows(status: StreamStatus) -> Iterable[tuple[str, Text | str]]:
     yield "backlog", _format_backlog(metrics)
     yield "last batch", _format_last_batch(metrics)
     index = f"version {metrics.index_version}, segments {metrics.segments:,}, subscriptions {metrics.subscriptions:,}"
-    yield "index", index
+    waiting = f", {metrics.waiting_subscriptions:,} more being compiled" if metrics.waiting_subscriptions else ""
+    yield "index", index + waiting
     yield "plan", format_plan(metrics)
     yield from rebalance_rows(metrics)
     yield from shed_rows(metrics, status.shed)
@@ -231,13 +232,20 @@ def _format_seconds(seconds: float) -> str:
 
 
 def _rejected_table(rejected: list[RejectedRow]) -> Table | None:
-    rows = []
-    for row in rejected:
-        source = to_line(row.source or "-", _EXCERPT_CELLS) + (
-            "" if row.source_row is None else f", row {row.source_row}"
-        )
-        rows.append((source, to_line(row.reason, _REASON_CELLS), to_line(row.excerpt or "", _EXCERPT_CELLS)))
+    rows = [
+        (_format_source(row), to_line(row.reason, _REASON_CELLS), to_line(row.excerpt or "", _EXCERPT_CELLS))
+        for row in rejected
+    ]
     return _table("last rejected rows", ("source", "reason", "excerpt"), rows, justify="left")
+
+
+def _format_source(row: RejectedRow) -> str:
+    """Return file and line; of a long path the end, which has the name. Parquet has rows instead of lines."""
+    source = row.source or "-"
+    if len(source) > _EXCERPT_CELLS:
+        source = f"…{source[-_EXCERPT_CELLS:]}"
+    unit = "row" if source.endswith((".parquet", ".pq")) else "line"
+    return to_line(source, 2 * _EXCERPT_CELLS) + ("" if row.source_row is None else f", {unit} {row.source_row:,}")
 
 
 def _table(title: str, names: tuple[str, ...], rows: Sequence[tuple[str, ...]], justify: str = "right") -> Table | None:

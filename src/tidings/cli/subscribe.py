@@ -91,16 +91,16 @@ def _check_arguments(query: str | None, file: Path | None, region: str | None, o
 def _subscribe_one(
     query: str, owner: str, region: Rectangle | Polygons | None, location: StateLocation, as_json: bool
 ) -> None:
-    from tidings.query.parse import parse
+    from tidings.query.cost import query_cost
 
     try:
-        parse(query, region)
+        cost = query_cost(query, region)
     except QueryError as error:
         print_error(error, query)
         raise typer.Exit(error.exit_code) from error
     numbers = region_to_numbers(region)
     with location.open_or_create() as store:
-        number = store.subscriptions.add(query, owner, numbers)
+        number = store.subscriptions.add(query, owner, numbers, cost)
     subscription = {"id": number, "owner": owner, "query": query, "region": region_to_json(numbers)}
     print(safe_json(subscription) if as_json else number)
     if not as_json and sys.stdout.isatty():
@@ -132,16 +132,15 @@ def _check_rows(
     from tidings.index.validate import find_invalid
     from tidings.schemas import RejectedSubscription
 
-    reasons = {
-        invalid.row: invalid.reason
-        for invalid in find_invalid(read.table, _progress_callback(len(read.table), progress))
-    }
+    invalid, costs = find_invalid(read.table, _progress_callback(len(read.table), progress))
+    reasons = {row.row: row.reason for row in invalid}
     accepted, rejected = [], list(read.rejected)
     for position, (line, row) in enumerate(zip(read.lines.tolist(), _rows(read), strict=True)):
         if position in reasons:
             rejected.append(RejectedSubscription(line, row["id"], reasons[position]))
         else:
-            accepted.append(_new_subscription(row["query"] or "", row["owner"] or owner, row["region"]))
+            new = _new_subscription(row["query"] or "", row["owner"] or owner, row["region"])
+            accepted.append(new._replace(cost=int(costs[position])))
     return accepted, sorted(rejected, key=lambda row: row.line)
 
 

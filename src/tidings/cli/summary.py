@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tidings.batch.match_files import MatchResult
     from tidings.schemas import RejectedSubscription
 
-_DETAIL = re.compile(r"\s*\([^()]*\)\.?$")
+_DETAIL = re.compile(r"(?<!\s)\s*\([^()]*\)\.?$")
 _ID = re.compile(r"^the id .* belongs to", re.DOTALL)
 _SHOWN_REASONS = 8
 

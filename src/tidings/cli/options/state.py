@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shlex
 from dataclasses import dataclass
@@ -11,10 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidings.errors import InputError
+from tidings.log import Event
+from tidings.private_files import find_exposure, restrict_umask
 
 if TYPE_CHECKING:
     from tidings.store import Store
 
+LOG = logging.getLogger("tidings.cli")
 DEFAULT_STATE = "./tidings-state"
 _POSTGRES = ("postgresql://", "postgres://")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -65,6 +69,16 @@ class StateLocation:
         """The option ` --state …` for another command; empty for the default state."""
         return "" if self.store == DEFAULT_STATE else f" --state {shlex.quote(self.display_name)}"
 
+    def protect(self, warns: bool = True) -> None:
+        """Let only this user read what this process, and its children, will write to the state.
+
+        With `warns`, log how to restrict a state that others can read already.
+        """
+        restrict_umask(self.work_dir)
+        exposure = find_exposure(self.work_dir)
+        if warns and exposure is not None:
+            LOG.warning(Event("state readable by other users", path=self.work_dir, **exposure._asdict()))
+
     def open_or_create(self) -> Store:
         from tidings.store import open_store  # imported late: an invalid query is rejected without it
 
@@ -72,14 +86,22 @@ class StateLocation:
 
     def open_existing(self) -> Store:
         """Open the store. Raises InputError, which explains how to begin, if it does not exist."""
-        from tidings.store.sqlite import FILE
-
-        if not self.is_database and not (self.work_dir / FILE).exists():
+        if not self.is_database and not self._has_file():
             raise InputError(
                 f"{self.store}: no state found. Begin with `tidings subscribe QUERY{self.option}`, or give its "
                 "location with --state."
             )
         return self.open_or_create()
+
+    def _has_file(self) -> bool:
+        from tidings.store.sqlite import FILE
+
+        try:
+            return (self.work_dir / FILE).exists()
+        except PermissionError as error:
+            raise InputError(
+                f"{self.store}: this user may not read the state. Run the command as the user that owns it."
+            ) from error
 
 
 def locate_state(state: str, work_dir: Path | None = None) -> StateLocation:
