@@ -14,6 +14,12 @@ QUERIES = [
     *['"cat dog" "dog fish"', "within:0,0,9,9", "within:-180,-90,180,90", "within:-40,-40,40,40", "within:3,3,3,3"],
     *["within:9,9,10,10 -cat", "within:0.5,0.5,0.7,0.7", "within:-0.5,-0.7,0.5,0.7", "within:0,0,9,9 within:5,5,20,20"],
     *["within:0,0,9,9 OR lynx", "cat within:0,0,9,9", "cat -within:0,0,9,9", "within:0,0,9,9 -within:5,5,6,6"],
+    # more conjunctions than literals: entries with a condition
+    "(cat OR rain) (dog OR white) (fish OR house) (cat OR dog) (bird OR fish) (unseen OR cat OR white)",
+    'rain (cat OR white) (dog OR "white house") (fish OR "the white house") (bird OR house) (unseen OR the OR white)',
+    "(within:0,0,9,9 OR cat) (within:3,3,3,3 OR dog OR white) (-bird OR cat) (-within:5,5,6,6 OR fish) (cat OR house)",
+    "within:-40,-40,40,40 (cat OR white) (-dog OR fish) (house OR -white) (-lynx OR bird) (cats OR house)",
+    "(cat OR house) -(dog fish) -(cat dog unseen) -(bird fish) -(white within:0,0,9,9)",
     *['"white house" within:0,0,60,60', "within:179,89,180,90", "within:0,0,9,9 cat dog"],
 ]
 _TEXTS = [

@@ -11,7 +11,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-_QUICK = "-c fsync=off -c synchronous_commit=off -c full_page_writes=off -c max_connections=20 -c shared_buffers=32MB"
+from tidings.testing.processes import descendants, read_arguments
+
+_QUICK = "-c fsync=off -c full_page_writes=off -c max_connections=40 -c shared_buffers=32MB"
+_FORGETFUL = "-c synchronous_commit=off"  # a crash of the server loses the last commits
 
 
 def binaries() -> Path | None:
@@ -33,23 +36,34 @@ class PostgresServer:
 
     home: Path
     bin: Path
+    survives_crash: bool = False  # commits survive `crash`, but not a crash of the machine
 
     @property
     def url(self) -> str:
         return f"postgresql://tidings@/postgres?host={self.home}"
 
     def start(self) -> None:
-        options = f"-k {self.home} -c listen_addresses='' {_QUICK}"
+        options = f"-k {self.home} -c listen_addresses='' {_QUICK} {'' if self.survives_crash else _FORGETFUL}"
         _run(self.bin / "pg_ctl", "-D", self.home / "data", "-w", "-l", self.home / "log", "-o", options, "start")
 
     def stop(self) -> None:
         """Stop the server and disconnect all clients. Committed data stays."""
         _run(self.bin / "pg_ctl", "-D", self.home / "data", "-m", "fast", "-w", "stop")
 
+    def crash(self) -> None:
+        """Stop the server at once, as if it had crashed; the next start recovers."""
+        _run(self.bin / "pg_ctl", "-D", self.home / "data", "-m", "immediate", "-w", "stop")
+
+    def list_backends(self) -> list[int]:
+        """Return the processes that serve a client."""
+        postmaster = int((self.home / "data" / "postmaster.pid").read_text().split()[0])
+        titles = {pid: " ".join(read_arguments(pid)) for pid in descendants(postmaster)}
+        return [pid for pid, title in titles.items() if title.startswith("postgres: tidings ")]
+
 
 @contextmanager
-def running_server() -> Iterator[PostgresServer]:
-    """A running server; it is stopped and its data deleted on exit."""
+def running_server(survives_crash: bool = False) -> Iterator[PostgresServer]:
+    """A running server; it is stopped and its data deleted on exit. One that survives a crash commits slower."""
     bin_ = binaries()
     if bin_ is None:
         raise FileNotFoundError("PostgreSQL is not installed. Install the Debian package postgresql.")
@@ -58,7 +72,7 @@ def running_server() -> Iterator[PostgresServer]:
         shutil.chown(home, "postgres")
     try:
         _run(bin_ / "initdb", "-D", home / "data", "-U", "tidings", "-A", "trust", "-E", "UTF8", "--no-sync")
-        server = PostgresServer(home, bin_)
+        server = PostgresServer(home, bin_, survives_crash)
         server.start()
         try:
             yield server

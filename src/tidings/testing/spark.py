@@ -25,4 +25,4 @@ def lean_spark_environment() -> dict[str, str]:
     `tidings.session` reads `TIDINGS_SPARK_SETTINGS`, a JSON object. It replaces defaults of Tidings, but not settings
     that the program passes itself. It is meant for tests only.
     """
-    return {"TIDINGS_SPARK_SETTINGS": json.dumps(lean_spark_settings())}
+    return {"TIDINGS_SPARK_SETTINGS": json.dumps(lean_spark_settings()), "TIDINGS_TRAIN_CLASS_ARCHIVE": "off"}

@@ -64,8 +64,11 @@ trees = st.recursive(_literals, _combine, max_leaves=8)
 plain_queries = st.lists(st.sampled_from([*WORDS, *STOP_WORDS, *UNSEEN]), min_size=1, max_size=4).map(" ".join)
 long_queries = st.lists(words, min_size=5, max_size=12).map(" ".join)
 rich_queries = st.lists(trees, min_size=1, max_size=3).map(" ".join)
+_parts = st.deferred(lambda: st.one_of(words, words, _literals, trees))
+_groups = st.lists(_parts, min_size=2, max_size=3).map(lambda parts: f"({' OR '.join(parts)})")
+product_queries = st.lists(st.one_of(_groups, _groups, _groups, _parts), min_size=4, max_size=6).map(" ".join)
 invalid_queries = st.sampled_from(["", "the", "-cat", "cat -cat", '"cat', "(cat", "within:9,9,1,1", "cat OR -dog"])
-queries = st.one_of(plain_queries, plain_queries, rich_queries, rich_queries, long_queries, invalid_queries)
+queries = st.one_of(plain_queries, plain_queries, rich_queries, product_queries, long_queries, invalid_queries)
 query_lists = st.one_of(
     st.lists(queries, max_size=25),
     st.lists(queries, min_size=1, max_size=4).flatmap(lambda few: st.lists(st.sampled_from(few), max_size=25)),
