@@ -1,4 +1,4 @@
-"""The soak test: load, samples, problems, page; and a run of some seconds."""
+"""The soak test: load, samples, problems, page; a run of some seconds and one of an hour."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tidings_lab import bench, figures, results
 from tidings_lab.churn import Churn
 from tidings_lab.datasets import Posts
 from tidings_lab.feeder import MARKER, Feeder
+from tidings_lab.process_memory import ROLES, measure_processes
 from tidings_lab.soak import SoakLoad, measure_soak
-from tidings_lab.soak_report import SoakOutcome, compute_trends, find_problems, to_columns
-from tidings_lab.soak_samples import measure_processes
+from tidings_lab.soak_report import SoakOutcome, compute_trends, find_growth, find_problems, to_columns
 from tidings_lab.thresholds import check_thresholds
 
 SEED = 11
@@ -35,8 +35,9 @@ def _sample(minute: int) -> dict[str, Any]:
     """A stream whose driver grows by 60 MB per hour."""
     return {
         "at_s": minute * 60.0,
-        "driver_mb": 300.0 + minute,
-        **dict.fromkeys(("jvm_mb", "workers_mb", "batch_ms", "batch_ms_max"), 700.0),
+        **dict.fromkeys(("driver_mb", "jvm_mb", "workers_mb", "batch_ms", "batch_ms_max"), 700.0),
+        **{f"{role}_private_mb": 600.0 for role in ROLES},
+        "driver_private_mb": 300.0 + minute,
         **dict.fromkeys(("latency_ms", "latency_ms_max"), 900.0 if minute else None),
         "segments": 4 + minute % 2,
         "cpu_s": 42.0 * minute,
@@ -74,16 +75,41 @@ def test_churn_replaces_subscriptions_and_keeps_their_number(tmp_path: Path) -> 
 
 
 def test_memory_of_a_process_is_measured_and_zero_after_its_end() -> None:
-    assert measure_processes(os.getpid())["driver_mb"] > 10
+    measured = measure_processes(os.getpid())
+    assert measured["driver_mb"] > measured["driver_private_mb"] > 10
     assert measure_processes(1 << 22)["driver_mb"] == 0
+
+
+def test_memory_mapped_from_a_file_is_not_private(tmp_path: Path) -> None:
+    np.save(tmp_path / "array.npy", np.ones(1 << 23))
+    before = measure_processes(os.getpid())
+    mapped = np.load(tmp_path / "array.npy", mmap_mode="r")
+    assert mapped.sum() == 1 << 23
+    after = measure_processes(os.getpid())
+    assert after["driver_mb"] - before["driver_mb"] > 50
+    assert after["driver_private_mb"] - before["driver_private_mb"] < 30
 
 
 def test_growth_is_per_hour_and_of_the_second_half() -> None:
     found = compute_trends(SAMPLES)
-    assert found["driver_mb"]["per_hour"] == pytest.approx(60)
-    assert found["driver_mb"]["mean"] == pytest.approx(315)
+    assert found["driver_private_mb"]["per_hour"] == pytest.approx(60)
+    assert found["driver_private_mb"]["mean"] == pytest.approx(315)
     assert found["disk_mb"] == {"mean": 92.0, "max": 92.0, "per_hour": pytest.approx(0, abs=1e-6)}
     assert found["segments"]["max"] == 5
+
+
+def test_single_outlier_does_not_change_the_growth() -> None:
+    samples = [*SAMPLES[:15], {**SAMPLES[15], "workers_private_mb": 1_800.0}, *SAMPLES[16:]]
+    assert compute_trends(samples)["workers_private_mb"]["per_hour"] == pytest.approx(0)
+
+
+def test_growing_workers_are_a_problem_unless_the_run_is_short() -> None:
+    trends = {"workers_private_mb": {"per_hour": 20.1}}
+    assert list(find_growth(trends, minutes=60)) == [
+        "the private memory of the Python workers grows by 20.1 MB per hour (at most 20 allowed)"
+    ]
+    assert list(find_growth(trends, minutes=5)) == []
+    assert list(find_growth(compute_trends(SAMPLES), minutes=60)) == []
 
 
 def test_growing_driver_misses_its_threshold() -> None:
@@ -103,6 +129,7 @@ def test_growing_driver_misses_its_threshold() -> None:
         ({"unfinished": 2}, "2 batches"),
         ({"rejected": 3}, "3 rows"),
         ({"load_error": "disk full"}, "disk full"),
+        ({"restarts": 1}, "restarted"),
         ({"output_lines": ("merge failed",)}, "merge failed"),
     ],
 )
@@ -119,7 +146,7 @@ def test_soak_is_drawn_and_on_the_page(tmp_path: Path) -> None:
     assert [path.name for path in drawn] == ["bench-soak.png", "benchmarks.md"]
     page = drawn[1].read_text("utf-8")
     assert "4,711 matches" in page
-    assert "| driver (Python), MB | 315.0 | 320.0 | +60.0 |" in page
+    assert "| private memory of the driver, MB | 315.0 | 320.0 | +60.0 |" in page
     assert "no batch failed" in page
 
 
@@ -129,13 +156,15 @@ def test_soak_is_not_a_default_benchmark() -> None:
 
 
 @pytest.mark.long
-def test_soak_of_some_seconds_finds_every_marked_post_once(posts: Posts) -> None:
-    load = SoakLoad(minutes=0.3, subscriptions=2_000, posts_per_second=100)
-    soak = measure_soak(posts, load, SEED, lambda line: None)
+@pytest.mark.timeout(7_200)
+@pytest.mark.parametrize("minutes", [0.3, 60.0])
+def test_soak_finds_every_marked_post_once_and_does_not_grow(posts: Posts, minutes: float) -> None:
+    load = SoakLoad(minutes, subscriptions=2_000, posts_per_second=100, changed_share=0.5)
+    soak = measure_soak(posts, load, SEED, print)
     assert soak["problems"] == []
     assert soak["matches"] > 0
     assert soak["changed"] > 0
     assert max(filter(None, soak["samples"]["segments"])) > 1
     assert max(soak["samples"]["index_version"]) > 1
-    assert min(soak["samples"]["jvm_mb"]) > 0
+    assert all(min(soak["samples"][f"{role}_private_mb"]) > 0 for role in ("serve", "driver", "jvm", "workers"))
     assert {"store", "index", "checkpoint", "posts", "temporary"} == set(soak["samples"]["disk_mb"])

@@ -2,7 +2,8 @@
 
 The benchmarks: `spine` (the matching pipeline and alternatives on Spark), `kernels` (one core), `growth` (1 K to 10 M
 subscriptions), `plans` (word plans), `correlations` (tags), `space` (keywords and regions), `stream`, `serve` (polling
-feeds over HTTP), `crawl` (visiting feeds) and `soak` (the stream for an hour while subscriptions change).
+feeds over HTTP), `crawl` (visiting feeds), `startup` (from a restart to the first match) and `soak` (the stream for an
+hour while subscriptions change).
 """
 
 from __future__ import annotations
@@ -226,6 +227,13 @@ def _run_crawl(given: BenchInput) -> dict[str, Any]:
     return measured
 
 
+def _run_startup(given: BenchInput) -> dict[str, Any]:
+    from tidings_lab.bench_startup import QUICK, StartupLoad, measure_startup
+
+    load = QUICK if given.is_quick else StartupLoad(repetitions=given.repetitions)
+    return measure_startup(given.posts, load, SEED, given.report)
+
+
 def _run_soak(given: BenchInput) -> dict[str, Any]:
     from tidings_lab.soak import SoakLoad, measure_soak
 
@@ -250,6 +258,7 @@ BENCHMARKS: Mapping[str, Callable[[BenchInput], Any]] = {
     "stream": _run_stream,
     "serve": _run_serve,
     "crawl": _run_crawl,
+    "startup": _run_startup,
     "soak": _run_soak,
 }
 DEFAULT_BENCHMARKS = tuple(name for name in BENCHMARKS if name != "soak")  # a soak takes an hour

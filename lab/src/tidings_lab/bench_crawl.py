@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import heapq
+import os
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ from urllib.parse import urlsplit
 from tidings.crawl.crawler import Crawler, CrawlOptions
 from tidings.crawl.decide import FeedVisit, VisitMemory, VisitOutcome
 from tidings.crawl.identity import unpack_known
+from tidings.crawl.lanes import SLOW, Lane
 from tidings.crawl.parse import parse
 from tidings.crawl.parser_process import ParserProcess
 from tidings.crawl.rate_limit import HostGate, HostRateLimit
@@ -147,13 +149,15 @@ def _measure_rate(feeds: int, hosts: int, repetitions: int, report: Report) -> d
     import tidings
     from tidings.crawl.loop import CrawlLoop
     from tidings.spark.crawl_stage import crawl_round
+    from tidings.spark.gateway import choose_master
+    from tidings.stream.crawl_app import add_slots
 
     manners = CrawlOptions(allow=AllowedNetworks(LOOPBACK))
-    spark = tidings.session()
-    crawlers = spark.sparkContext.defaultParallelism
+    spark = tidings.session(add_slots(choose_master(None)))
+    crawlers = min(spark.sparkContext.defaultParallelism, os.cpu_count() or 1)
 
-    def visit(chosen: Sequence[DueFeed], known: Mapping[int, str]) -> list[VisitOutcome]:
-        return crawl_round(spark, chosen, known, manners, crawlers)
+    def visit(chosen: Sequence[DueFeed], known: Mapping[int, str], lane: Lane) -> list[VisitOutcome]:
+        return crawl_round(spark, chosen, known, manners.in_lane(lane), 1 if lane is SLOW else crawlers)
 
     seconds_by_kind: dict[str, list[float]] = {"new": [], "unchanged": []}
     articles: dict[str, int] = {}

@@ -125,14 +125,16 @@ async def _request(port: int, request: bytes, times: int) -> tuple[int, dict[str
 
 async def _serve(folder: Path) -> None:
     from tidings.web.context import AppContext
-    from tidings.web.notifier import StoreNotifier
-    from tidings.web.server import http_server, open_listener
+    from tidings.web.listener import open_listener
+    from tidings.web.notifier import build_notifier
+    from tidings.web.server import http_server
+    from tidings.web.stream_phase import external_phase
     from tidings.web.volume_estimate import VolumeEstimator
 
     listener = open_listener("127.0.0.1", 0)
     listener.listen()  # clients may connect as soon as they know the port
     with open_store(folder) as writing, open_store(folder) as reading:
-        notifier = StoreNotifier(reading.matches.last_number)
+        notifier = build_notifier(reading, external_phase)
         service = AppContext(
             reading, writing, folder / "inbox", VolumeEstimator(folder / "history"), notifier, "http://localhost"
         )

@@ -11,7 +11,7 @@ from tidings_lab.style import FLOOR, INK, OTHERS, OURS, QUIET, STYLE, load_pyplo
 
 Line = tuple[str, Sequence[float | None]]
 _COLOURS = (OURS, "#d9480f", QUIET, "#862e9c", INK)
-_MEMORY = {"jvm_mb": "JVM", "workers_mb": "Python workers", "driver_mb": "driver (Python)"}
+_MEMORY = {"jvm": "JVM", "workers": "workers", "driver": "driver", "serve": "service"}
 
 
 def draw_soak(soak: Mapping[str, Any], path: Path) -> Path:
@@ -35,7 +35,9 @@ def panel_lines(seen: Mapping[str, Any]) -> dict[str, list[Line]]:
     """Return the lines of each panel by its title."""
     disk = seen["disk_mb"]
     return {
-        "resident memory, MB": [(label, seen[name]) for name, label in _MEMORY.items()],
+        "private memory, MB": [
+            (label, seen[name]) for role, label in _MEMORY.items() if (name := f"{role}_private_mb") in seen
+        ],
         "index segments": [("segments", seen["segments"])],
         "batch time, ms": [("slowest", seen["batch_ms_max"]), ("median", seen["batch_ms"])],
         "latency from arrival to stored match, ms": [
@@ -62,7 +64,8 @@ def _draw_panel(axes: Any, title: str, minutes: Sequence[float], lines: Sequence
         known = [float("nan") if value is None else value for value in values]
         axes.plot(minutes, known, color=colour, linewidth=0.7 if is_pale else 1.3, label=name)
     if len(lines) > 1:
-        axes.legend(frameon=False, fontsize=9, ncols=3, loc="best", handlelength=1.2)
+        above = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0}
+        axes.legend(frameon=False, fontsize=9, ncols=len(lines), handlelength=1.2, columnspacing=1, **above)
     axes.set_ylim(bottom=0)
     axes.margins(x=0.01)
     axes.grid(axis="y", color=FLOOR, linewidth=0.6)

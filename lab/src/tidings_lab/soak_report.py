@@ -7,8 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-TRENDS = ("driver_mb", "jvm_mb", "workers_mb", "segments", "batch_ms", "latency_ms", "disk_mb")
+from tidings_lab.process_memory import ROLES
+
+MEMORY_TRENDS = tuple(f"{role}_private_mb" for role in ROLES)
+TRENDS = (*MEMORY_TRENDS, "driver_mb", "jvm_mb", "workers_mb", "segments", "batch_ms", "latency_ms", "disk_mb")
+MAX_WORKER_GROWTH_MB_PER_HOUR = 20.0
+_MIN_MINUTES = 30.0  # in a shorter run, the growth of the first minutes has not ended
 _HOUR_S = 3600
 
 
@@ -27,6 +33,7 @@ class SoakOutcome:
     rejected: int
     load_error: str  # why posts could not be written or subscriptions not be changed
     output_lines: tuple[str, ...]
+    restarts: int = 0  # of the stream
 
 
 def find_problems(outcome: SoakOutcome) -> Iterator[str]:
@@ -34,6 +41,8 @@ def find_problems(outcome: SoakOutcome) -> Iterator[str]:
     if outcome.ended_early or outcome.exit_code:
         when = "early" if outcome.ended_early else "when it was stopped"
         yield f"the stream ended {when} with exit code {outcome.exit_code}: {' | '.join(outcome.output_lines)}"
+    if outcome.restarts:
+        yield f"the stream was restarted ({outcome.restarts} times)"
     if outcome.posts_read != outcome.posts_written:
         yield f"{outcome.posts_written:,} posts were written, {outcome.posts_read:,} were read"
     if outcome.marked_found != outcome.marked_written:
@@ -68,11 +77,25 @@ def compute_trends(samples: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, 
             trends[name] = {
                 "mean": float(values.mean()),
                 "max": float(values.max()),
-                "per_hour": float(np.polyfit(at_s, values, 1)[0]) * _HOUR_S,
+                "per_hour": fit_slope(at_s, values) * _HOUR_S,
             }
     return trends
 
 
+def fit_slope(at: NDArray[np.float64], values: NDArray[np.float64]) -> float:
+    """Return the slope by Theil and Sen, the median over all pairs of points: single outliers do not change it."""
+    first, second = np.triu_indices(len(at), 1)
+    return float(np.median((values[second] - values[first]) / (at[second] - at[first])))
+
+
+def find_growth(trends: Mapping[str, Mapping[str, float]], minutes: float) -> Iterator[str]:
+    """Yield a sentence if the private memory of the workers grows. Short runs are not judged."""
+    growth = trends.get("workers_private_mb", {}).get("per_hour", 0.0)
+    if minutes >= _MIN_MINUTES and growth > MAX_WORKER_GROWTH_MB_PER_HOUR:
+        limit = f"{MAX_WORKER_GROWTH_MB_PER_HOUR:g}"
+        yield f"the private memory of the Python workers grows by {growth:,.1f} MB per hour (at most {limit} allowed)"
+
+
 def _value(sample: Mapping[str, Any], name: str) -> float | None:
-    value = sample[name]
+    value = sample.get(name)
     return sum(value.values()) if isinstance(value, dict) else value

@@ -15,6 +15,7 @@ from tidings.errors import IndexDamaged
 from tidings.index.manifest import load_manifest
 from tidings.store import Store
 from tidings.stream.metrics.snapshot import StreamSnapshot, load_snapshot
+from tidings_lab.process_memory import measure_processes
 
 _MAX_BATCHES = 200  # that may end between two samples
 _PAGE = 10_000
@@ -26,11 +27,12 @@ class StreamObserver:
 
     state: Path
     store: Store
-    pid: int
+    pid: int  # of the service
     marker: int
     folders: Mapping[str, Path]  # folders whose sizes are sampled besides the store
     samples: list[dict[str, Any]] = field(default_factory=list)
     marked: int = 0  # marked posts found
+    drivers: set[int] = field(default_factory=set)  # process ids of the streams; several if it was restarted
     _cursor: int = 0
     _batch_s: list[float] = field(default_factory=list)
     _last_batch: int = -1
@@ -43,14 +45,11 @@ class StreamObserver:
         self._batch_s = []
         self._started = time.monotonic()
 
-    @property
-    def snapshot(self) -> StreamSnapshot | None:
-        snapshot = load_snapshot(self.state)
-        return snapshot if snapshot is not None and snapshot.pid == self.pid else None
-
     def observe_batch(self) -> StreamSnapshot | None:
         """Record the duration of the last batch. Called more often than batches end, so that none is missed."""
-        snapshot = self.snapshot
+        snapshot = load_snapshot(self.state)
+        if snapshot is not None:
+            self.drivers.add(snapshot.pid)
         if snapshot is not None and snapshot.batch > self._last_batch:
             self._last_batch = snapshot.batch
             self._batch_s.append(snapshot.batch_seconds)
@@ -70,7 +69,7 @@ class StreamObserver:
             **_summarize_ms("batch_ms", batch_s),
             **_summarize_ms("latency_ms", waited),
             "stored_matches": sizes.matches,
-            "disk_mb": {name: _megabytes(size) for name, size in disk.items()},
+            "disk_mb": {name: round(size / 1e6, 2) for name, size in disk.items()},
         }
         self.samples.append(sample)
         return sample
@@ -88,38 +87,6 @@ class StreamObserver:
                 stored_at[match.batch] - float(match.time or "nan") for match in page if match.batch in stored_at
             ]
         return waited
-
-
-def measure_processes(pid: int) -> dict[str, Any]:
-    """Return resident memory of the driver, its JVM and the Python workers, and the CPU time of all of them.
-
-    `…_private_mb` excludes memory that is shared or mapped from files, like the index.
-    """
-    import psutil
-
-    sizes = (f"{role}{kind}_mb" for kind in ("", "_private") for role in ("driver", "jvm", "workers"))
-    totals: dict[str, float] = {**dict.fromkeys(sizes, 0.0), "workers": 0, "cpu_s": 0.0}
-    with suppress(psutil.NoSuchProcess):
-        driver = psutil.Process(pid)
-        for process in (driver, *driver.children(recursive=True)):
-            with suppress(psutil.Error):
-                role, memory = _role(process, pid), process.memory_info()
-                if role is None:
-                    continue
-                totals["cpu_s"] += sum(process.cpu_times()[:4])  # also of terminated children
-                totals[f"{role}_mb"] += _megabytes(memory.rss)
-                totals[f"{role}_private_mb"] += _megabytes(memory.rss - memory.shared)
-                totals["workers"] += role == "workers"
-    return {name: round(value, 1) for name, value in totals.items()}
-
-
-def _role(process: Any, driver: int) -> str | None:
-    """Return the role of a process. Short-lived children of the JVM, which share its memory, have none."""
-    if process.pid == driver:
-        return "driver"
-    if process.ppid() == driver:
-        return "jvm"
-    return "workers" if process.name().startswith("python") else None
 
 
 def _snapshot_values(snapshot: StreamSnapshot | None, posts_written: int) -> dict[str, Any]:
@@ -151,7 +118,3 @@ def _summarize_ms(name: str, seconds: Iterable[float]) -> dict[str, Any]:
     known = [round(value * 1000) for value in seconds]
     median = round(statistics.median(known)) if known else None
     return {name: median, f"{name}_max": max(known, default=None)}
-
-
-def _megabytes(size: float) -> float:
-    return round(size / 1e6, 2)

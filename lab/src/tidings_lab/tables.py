@@ -20,9 +20,12 @@ This page is generated. `make bench` runs the benchmarks and writes it;
 below contain every repetition, version and parameter. Numbers depend on the machine; ratios matter.
 """
 _SOAK_LABELS = {
-    "driver_mb": "driver (Python), MB",
-    "jvm_mb": "JVM, MB",
-    "workers_mb": "Python workers, MB",
+    "workers_private_mb": "private memory of the Python workers, MB",
+    "driver_private_mb": "private memory of the driver, MB",
+    "jvm_private_mb": "private memory of the JVM, MB",
+    "serve_private_mb": "private memory of the service, MB",
+    "crawler_private_mb": "private memory of the crawler, MB",
+    "sender_private_mb": "private memory of the webhook sender, MB",
     "segments": "segments",
     "batch_ms": "batch time (median), ms",
     "latency_ms": "latency (median), ms",
@@ -268,14 +271,35 @@ def _write_crawl(crawl: dict[str, Any]) -> Iterator[str]:
     )
 
 
+def _write_startup(startup: dict[str, Any]) -> Iterator[str]:
+    yield "## Restart (`startup`)"
+    yield wrap(
+        f"A state with {startup['subscriptions']:,} subscriptions is restarted with one new post, "
+        f"{startup['repetitions']} times by each command, in turns. Wall time until its match is stored, and CPU time "
+        "of all processes until then: medians. *baseline* is an older version."
+    )
+    yield ""
+    rows = [
+        (
+            f"`tidings {row['command']}`",
+            row["version"],
+            f"{row['first_match_s']:.1f}",
+            f"{row['first_match_cpu_s']:.1f}",
+        )
+        for row in startup["medians"]
+    ]
+    yield from format_table(("command", "version", "first match, s", "CPU time, s"), rows)
+
+
 def _write_soak(soak: dict[str, Any]) -> Iterator[str]:
     yield "## Stream over an hour (`soak`)"
     yield wrap(
-        f"`tidings run` for {soak['minutes']:g} minutes at {soak['posts_per_second']:,} posts/s against "
+        f"`tidings serve` for {soak['minutes']:g} minutes at {soak['posts_per_second']:,} posts/s against "
         f"{soak['subscriptions']:,} subscriptions. Every minute {soak['changed_per_minute']:,} of them are replaced, "
         f"some each second. {soak['matches']:,} matches were stored in {soak['batches']:,} batches. Input files are "
         "deleted after their batch, matches after a quarter of an hour. One post of every file is marked and must be "
-        "found exactly once."
+        "found exactly once. Private memory excludes mapped files, like the index. Growth is the median slope of all "
+        "pairs of samples (Theil and Sen)."
     )
     yield ""
     yield "![memory, segments, batch time, latency, disk and CPU over time](images/bench-soak.png)"
@@ -326,6 +350,7 @@ _WRITERS: Mapping[str, Callable[[Any], Iterator[str]]] = {
     "stream": _write_stream,
     "serve": _write_serve,
     "crawl": _write_crawl,
+    "startup": _write_startup,
     "soak": _write_soak,
 }
 

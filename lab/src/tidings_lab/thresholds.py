@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tidings_lab.soak_report import MAX_WORKER_GROWTH_MB_PER_HOUR
+
 COUNTED_TERMS = 3  # of the subscriptions whose bytes are counted
 _TIDINGS = ("tidings-replicated", "tidings-partitioned")
 # seconds in which a plan must be learned, by the number of matchers
 _LEARNING_LIMITS_S = {64: 2.0, 256: 4.0}
+_MAX_GROWTH_MB_PER_HOUR = {"workers": MAX_WORKER_GROWTH_MB_PER_HOUR, "driver": 50.0, "serve": 20.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,17 +140,28 @@ def _check_crawl(crawl: dict[str, Any]) -> Iterator[Threshold]:
         yield Threshold(f"feeds/s, {rate['feeds']:,} {turn} feeds", rate[turn]["feeds_per_second"], 300)
 
 
+def _check_startup(startup: dict[str, Any]) -> Iterator[Threshold]:
+    medians = {(row["command"], row["version"]): row for row in startup["medians"]}
+    yield Threshold(
+        "seconds from `serve` to the first match", medians["serve", "this"]["first_match_s"], 15, at_least=False
+    )
+    for command in ("run", "serve"):
+        if (baseline := medians.get((command, "baseline"))) is not None:
+            ratio = medians[command, "this"]["first_match_cpu_s"] / baseline["first_match_cpu_s"]
+            yield Threshold(f"CPU time of `{command}` until then / that of the baseline", ratio, 0.5, at_least=False)
+
+
 def _check_soak(soak: dict[str, Any]) -> Iterator[Threshold]:
     """The number of segments must stay logarithmic, and memory must not grow in the second half."""
     trends = soak["trends"]
     if "segments" in trends:
         limit = round(math.log2(soak["subscriptions"]) + 2)
         yield Threshold("largest number of segments", trends["segments"]["max"], limit, at_least=False)
-    for name in ("driver_mb", "workers_mb"):
-        if name in trends:
-            process = name.removesuffix("_mb")
-            growth = trends[name]["per_hour"]
-            yield Threshold(f"growth of the {process}, MB per hour", growth, 50, at_least=False)
+    for process, limit_mb in _MAX_GROWTH_MB_PER_HOUR.items():
+        if f"{process}_private_mb" in trends:
+            growth = trends[f"{process}_private_mb"]["per_hour"]
+            name = "service" if process == "serve" else process
+            yield Threshold(f"private memory of the {name}, growth in MB per hour", growth, limit_mb, at_least=False)
 
 
 _CHECKS: Mapping[str, Callable[[Any], Iterator[Threshold]]] = {
@@ -159,5 +173,6 @@ _CHECKS: Mapping[str, Callable[[Any], Iterator[Threshold]]] = {
     "stream": _check_stream,
     "serve": _check_serve,
     "crawl": _check_crawl,
+    "startup": _check_startup,
     "soak": _check_soak,
 }
