@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import Any
 
 from tidings.errors import MissingExtraError
@@ -35,11 +36,23 @@ _MODULES = {
 
 def explain_missing(error: ModuleNotFoundError) -> MissingExtraError | None:
     """Return the error that names the extra to install, or None if no extra installs the missing module."""
-    known = _MODULES.get((error.name or "").partition(".")[0])
-    if known is None:
-        return None
-    feature, extra = known
+    module = (error.name or "").partition(".")[0]
+    return _missing(module) if module in _MODULES else None
+
+
+def _missing(module: str) -> MissingExtraError:
+    feature, extra = _MODULES[module]
     return MissingExtraError(f"{feature[0].upper()}{feature[1:]}", f"tidings[{extra}]")
+
+
+def require_extra(extra: str) -> None:
+    """Check that an extra is installed, without importing it. Raises MissingExtraError.
+
+    A command calls this first. Otherwise it would name the extra of the first module that it happens to import.
+    """
+    for module, (_, installed_by) in _MODULES.items():
+        if installed_by == extra and importlib.util.find_spec(module) is None:
+            raise _missing(module)
 
 
 def import_extra(module: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 from tests.spark.fixtures import run_python
@@ -54,6 +55,17 @@ def test_missing_package_is_reported_with_its_extra(tmp_path):
     )
     assert [code for code, _, _ in results] == [2] * 5
     assert all(err.count("\n") == 1 and "pip install 'tidings[" in err for _, _, err in results), results
+
+
+@pytest.mark.parametrize(
+    ("command", "missing", "extra"), [("serve", "fastapi", "serve"), ("crawl", "feedparser", "crawl")]
+)
+def test_services_name_the_extra_that_brings_all_they_need(tmp_path, monkeypatch, capsys, command, missing, extra):
+    for module in ("nh3", missing):  # nh3 alone would name the extra `stream`
+        monkeypatch.setitem(sys.modules, module, None)
+    assert run([command, "--state", str(tmp_path / "state")]) == 2
+    assert capsys.readouterr().err.endswith(f"pip install 'tidings[{extra}]'\n")
+    assert not (tmp_path / "state").exists()
 
 
 def test_module_that_no_extra_installs_is_an_unexpected_error(monkeypatch, capsys):

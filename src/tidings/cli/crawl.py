@@ -17,6 +17,7 @@ from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption,
 from tidings.cli.output import print_note, safe_json
 from tidings.durations import parse_seconds
 from tidings.errors import InputError
+from tidings.extras import require_extra
 
 if TYPE_CHECKING:
     from tidings.crawl.crawler import CrawlOptions
@@ -124,6 +125,7 @@ def crawl(
 ) -> None:
     from tidings.crawl.latency import read_latencies
 
+    require_extra("crawl")
     check_master(master)
     location = locate_state(state, work_dir)
     options = visits.crawl_options()

@@ -25,6 +25,7 @@ from tidings.cli.options.connections import ConnectionOptions
 from tidings.cli.options.groups import expand_groups
 from tidings.cli.options.state import DEFAULT_STATE, StateLocation, StateOption, WorkDirOption, locate_state
 from tidings.errors import InputError
+from tidings.extras import require_extra
 from tidings.private_files import write_private
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def serve(
 ) -> None:
     from tidings.net.allowlist import AllowedNetworks
 
+    require_extra("serve")
     location, allowed = locate_state(state, work_dir), AllowedNetworks.parse(children.allow or [])
     (host, port), limits = _parse_address(bind), connections.limits()
     inbox_dir = inbox or location.work_dir / INBOX
