@@ -172,3 +172,30 @@ def test_enter_that_is_held_down_removes_one_feed(ann, open_tab):
     tab.keyboard.up("Enter")
     assert focused_id(tab) == "feeds-heading"
     assert len(ann.get("/api/feeds").json()["feeds"]) == 2
+
+
+def test_an_answer_to_a_question_does_not_answer_the_next_one(ann, open_tab):
+    tab = open_tab(ann, is_live=False)
+    answers = tab.evaluate(
+        """async () => {
+            const { confirmAction } = await import("./static/confirmation.js");
+            const first = confirmAction("First?", "Yes");
+            document.getElementById("confirmation-cancel").click();
+            const second = confirmAction("Second?", "Yes"); // before the browser tells that the first was closed
+            setTimeout(() => document.getElementById("confirmation-accept").click(), 50);
+            return [await first, await second];
+        }"""
+    )
+    assert answers == [False, True]
+
+
+def test_escape_deletes_nothing(ann, open_tab):
+    subscribe(ann, "storm")
+    tab = open_tab(ann)
+    tab.click("#delete")
+    tab.keyboard.press("Escape")
+    assert tab.is_hidden("#confirmation")
+    tab.click("#delete")
+    tab.click("#confirmation-accept")
+    tab.wait_for_selector("#subscriptions li", state="detached")
+    assert queries_of(ann) == []

@@ -13,13 +13,17 @@ export function confirmAction(question, acceptLabel) {
   const accept = $("confirmation-accept");
   $("confirmation-question").textContent = question;
   accept.textContent = acceptLabel;
-  dialog.returnValue = "";
-  accept.onclick = () => dialog.close("accepted");
-  $("confirmation-cancel").onclick = () => dialog.close();
-  dialog.showModal();
-  $("confirmation-cancel").focus();
   return new Promise((resolve) => {
-    dialog.addEventListener("close", () => resolve(dialog.returnValue === "accepted"), { once: true });
+    // Not the event `close`: it comes late, and would answer a question that was asked meanwhile.
+    const answer = (/** @type {boolean} */ accepted) => {
+      dialog.close();
+      resolve(accepted);
+    };
+    accept.onclick = () => answer(true);
+    $("confirmation-cancel").onclick = () => answer(false);
+    dialog.oncancel = () => answer(false); // Escape
+    dialog.showModal();
+    $("confirmation-cancel").focus();
   });
 }
 
