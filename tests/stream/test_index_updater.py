@@ -13,7 +13,7 @@ from tidings.errors import IndexDamaged
 from tidings.index.builder import prepare_merge
 from tidings.index.manifest import PlanRecord, list_versions
 from tidings.matching.brute_force import RawPost
-from tidings.store import open_store
+from tidings.store import open_store, subscriptions
 from tidings.stream import index_updater
 from tidings.stream.index_updater import IndexUpdater
 from tidings.testing.pipeline import match_index
@@ -92,6 +92,39 @@ def test_a_background_merge_loses_no_change(tmp_path_factory, plan, steps):
             assert len(list_versions(folder / "index")) <= index_updater._KEPT_VERSIONS
     finally:
         index_updater._MERGE_MIN_CHANGES = saved
+
+
+@both_plans
+def test_a_build_that_starts_before_the_first_refresh_loses_no_change(tmp_path, plan):
+    with open_store(tmp_path) as store:
+        store.subscriptions.add_many([("cat", "")] * 3)
+        IndexUpdater(store, tmp_path / "index", plan).refresh()
+        store.subscriptions.add_many([("dog", "")] * 2)
+        store.subscriptions.remove(1)
+        updater = IndexUpdater(store, tmp_path / "index", plan)
+        assert updater.start_build(prepare_merge)  # the rebalancer may do so before the first batch
+        updater.refresh()
+        updater.wait_for_build()
+        assert sorted(match_index(updater.refresh(), POSTS, 5)) == [(2, 0), (3, 0), (4, 0), (5, 0)]
+
+
+@both_plans
+def test_changes_during_a_build_are_repeated_once(tmp_path, plan, monkeypatch):
+    monkeypatch.setattr(subscriptions, "_PAGE_IDS", 2)  # a page does not repeat an id, but the next one would
+    may_continue = threading.Event()
+    with open_store(tmp_path) as store:
+        updater = IndexUpdater(store, tmp_path / "index", plan)
+        updater.refresh()
+        assert updater.start_build(lambda index: may_continue.wait(60) and prepare_merge(index))
+        for _ in range(2):
+            store.subscriptions.add_many([("cat", "")] * 3)
+            updater.refresh()
+        may_continue.set()
+        updater.wait_for_build()
+        store.subscriptions.add_many([("cat", "")] * 3)
+        index = updater.refresh()
+        assert sorted(match_index(index, POSTS, 5)) == [(number, 0) for number in range(1, 10)]
+        assert index.manifest.subscriptions == 9
 
 
 def test_pinned_versions_are_kept(tmp_path):

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidings.index.builder import prepare_merge
 from tidings.index.manifest import PlanRecord, load_manifest
 from tidings.matching.brute_force import RawPost
-from tidings.store import open_store
+from tidings.store import open_store, subscriptions
 from tidings.stream import index_updater, waiting_changes
 from tidings.stream.bulk_build import BulkBuild, BulkBuildFailed
 from tidings.stream.index_updater import IndexUpdater
@@ -20,6 +21,7 @@ from tidings.stream.waiting_changes import WaitingChanges
 from tidings.testing.pipeline import match_index
 
 POSTS = [RawPost("cats and dogs")]
+EVENTS = ("none", "restart", "merge")
 both_plans = pytest.mark.parametrize("plan", [None, PlanRecord("hash", 3, 7)], ids=["replicated", "partitioned"])
 
 
@@ -198,29 +200,35 @@ def test_the_process_ends_with_the_one_that_started_it() -> None:
 @both_plans
 @settings(max_examples=4, deadline=None)
 @given(
-    steps=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2), st.integers(1, 40), st.booleans()), max_size=6),
+    steps=st.lists(
+        st.tuples(st.integers(0, 9), st.integers(0, 2), st.integers(1, 40), st.sampled_from(EVENTS)), max_size=6
+    ),
 )
 def test_every_interleaving_ends_with_all_subscriptions(
-    tmp_path_factory: pytest.TempPathFactory, plan: PlanRecord | None, steps: list[tuple[int, int, int, bool]]
+    tmp_path_factory: pytest.TempPathFactory, plan: PlanRecord | None, steps: list[tuple[int, int, int, str]]
 ) -> None:
     folder = tmp_path_factory.mktemp("state")
     with pytest.MonkeyPatch.context() as patch, open_store(folder) as store:
         patch.setattr(index_updater, "BATCH_UNITS", 3)
         patch.setattr(index_updater, "_MERGE_MIN_CHANGES", 6)
+        patch.setattr(subscriptions, "_PAGE_IDS", 4)
         updater, live, removed = IndexUpdater(store, folder / "index", plan), set[int](), set[int]()
-        for added, owner, target, restarts in steps:
+        for added, owner, target, event in steps:
             live.update(store.subscriptions.add_many([("cat", f"owner{owner}", None, 1 + target % 5)] * added))
             if target in live:
                 store.subscriptions.remove(target)
                 live.remove(target)
                 removed.add(target)
-            if restarts:
+            if event == "restart":
                 updater.close()
                 updater = IndexUpdater(store, folder / "index", plan)
+            elif event == "merge":
+                updater.start_build(prepare_merge)
             before = set(found(updater)) - removed
             updater.refresh()
-            now = set(found(updater))
-            assert before <= now <= live, "a live subscription was lost, or a removed one found"
+            now = found(updater)
+            assert before <= set(now) <= live, "a live subscription was lost, or a removed one found"
+            assert len(now) == len(set(now)), "a subscription was found twice"
         refresh_until_complete(updater)
         assert found(updater) == sorted(live)
         updater.close()

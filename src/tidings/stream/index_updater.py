@@ -180,6 +180,7 @@ class IndexUpdater:
         if changes.position != self.index.manifest.log_position:
             added = to_table(changes.added) if changes.added else None
             self.index, _ = apply_changes(self.index, added, pa.array(changes.removed, pa.int64()), changes.position)
+            self._since_build.extend([row.id for row in changes.added], list(changes.removed))
         return WaitingChanges(changes.position)
 
     def _apply_changes(self, waiting: WaitingChanges, repeated: AppliedChanges) -> None:
@@ -241,7 +242,8 @@ class IndexUpdater:
         if build.result is not None:
             self.index = build.result.publish(self.index.version + 1)
             self._merge_above = 0 if build.bulk is None else self._merge_above
-            return self._since_build
+            repeated, self._since_build = self._since_build, AppliedChanges()
+            return repeated
         self._note_failure(build)
         return AppliedChanges()
 
