@@ -59,10 +59,10 @@ def server():
         running.shutdown()
 
 
-def crawl(state, crash=""):
+def run_crawler(state, crash=""):
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, VARIABLE: crash}
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", CRAWL, str(state)],
         env=environment,
         capture_output=True,
@@ -70,6 +70,10 @@ def crawl(state, crash=""):
         timeout=400,
         check=False,
     )
+
+
+def crawl(state, crash=""):
+    done = run_crawler(state, crash)
     assert done.returncode == (-signal.SIGKILL if crash else 0), done.stderr[-2_000:]
 
 
@@ -110,3 +114,14 @@ def test_every_article_arrives_once_after_a_kill(point, server, tmp_path):
         is_first_lost = point == "before-store-articles"  # then a3 is in the first document that was stored
         first = ("a1", "a2", "b1", "a3") if is_first_lost else ("a1", "a2", "b1")
         assert backlog(state, store) == {f"About {name}" for name in first}
+
+
+def test_articles_that_cannot_be_written_stay_in_the_outbox(server, tmp_path):
+    url, _ = server
+    with open_store(tmp_path) as store:
+        store.feeds.add(url + "/a")
+    (tmp_path / "inbox").write_text("not a directory")
+    assert "OutputError: " + str(tmp_path / "inbox") in run_crawler(tmp_path).stderr
+    (tmp_path / "inbox").unlink()
+    crawl(tmp_path)
+    assert in_inbox(tmp_path) == Counter(["About a1", "About a2"])

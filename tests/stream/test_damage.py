@@ -9,7 +9,10 @@ import pytest
 from tests.cli.runs import run_here
 from tests.stream.process import QUERIES, PostFeed, expected_matches, stored_matches, subscribe
 
+from tidings.cli.options.state import locate_state
+from tidings.cli.status import read_status
 from tidings.errors import InputError
+from tidings.stream.metrics.health import Condition
 from tidings.testing.stream import StreamHarness
 
 BATCHES = 4
@@ -75,6 +78,14 @@ def test_one_sentence_names_the_damaged_file_and_the_remedy(results, name):
     assert (result.code, result.err.count("\n")) == (2, 1), result.err
     assert str(path) in result.err
     assert "remove" in result.err.lower() or "restore" in result.err.lower()
+
+
+@pytest.mark.parametrize("name", DAMAGES.keys() - {"garbage in the store"})
+def test_the_status_shows_why_the_stream_did_not_start(results, name):
+    path, result = results[name]
+    status = read_status(locate_state(str(next(folder for folder in path.parents if (folder / "phase.json").exists()))))
+    assert status.health.condition == Condition.failed
+    assert result.err.strip().removeprefix("tidings: ") in status.health.sentence
 
 
 def test_without_its_checkpoint_a_stream_reads_all_posts_and_repeats_no_match(spark, crashed_stream, tmp_path):

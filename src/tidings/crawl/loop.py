@@ -20,6 +20,7 @@ from tidings.crawl.decide import POSTPONED, VisitOutcome
 from tidings.crawl.lane_choice import LaneChoice
 from tidings.crawl.lanes import FAST, LANES, Lane
 from tidings.crawl.rate_limit import HostRateLimit, HostRateLimits, VisitLimits
+from tidings.errors import OutputError
 from tidings.failpoints import failpoint
 from tidings.ingest.inbox import write_lines
 from tidings.log import Event
@@ -185,10 +186,16 @@ def _threads(count: int) -> Iterator[ThreadPoolExecutor]:
 
 
 def send_outbox(store: Store, inbox: Path, round_number: int) -> None:
-    """Write the articles in the outbox to the inbox of the stream; a repeated write uses the same file name."""
+    """Write the articles in the outbox to the inbox of the stream; a repeated write uses the same file name.
+
+    Raises OutputError. The outbox keeps the articles until they are written.
+    """
     for row in store.feeds.outbox():
         failpoint("before-put-articles", round_number)
-        write_lines(inbox, f"crawl-{row.number}", [row.lines])
+        try:
+            write_lines(inbox, f"crawl-{row.number}", [row.lines])
+        except OSError as error:
+            raise OutputError(f"{inbox}: articles cannot be written ({error.strerror or error}).") from error
         failpoint("after-put-articles", round_number)
         store.feeds.mark_sent(row.number)
 

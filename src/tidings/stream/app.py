@@ -33,6 +33,7 @@ from tidings.stream.maintenance import maintenance_loop
 from tidings.stream.metrics.correlations import FOLDER as CORRELATIONS
 from tidings.stream.metrics.correlations import load_correlation_metrics
 from tidings.stream.metrics.prometheus import serve_metrics
+from tidings.stream.metrics.snapshot import recorded_failure
 from tidings.stream.micro_batch import MicroBatchRunner, write_batches
 from tidings.stream.options import StreamOptions
 from tidings.stream.phase import PhaseFile, phase_of_stream
@@ -86,6 +87,7 @@ def open_state(options: StreamOptions) -> Iterator[StreamState]:
         store = stack.enter_context(open_store(options.store_url))
         leases = (stack.enter_context(store.lease("stream")), stack.enter_context(state_dir_lease(work_dir)))
         phase = stack.enter_context(phase_of_stream(work_dir))
+        stack.enter_context(recorded_failure(work_dir, options.posts))
         provenance = StoreProvenance(store, work_dir)
         if not provenance.matches_store():
             LOG.warning(Event("index discarded", work_dir=work_dir, reason="it was built from another store"))

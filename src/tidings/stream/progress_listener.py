@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,8 +49,8 @@ class StreamMetrics:
         self.publish(**runner.status())
 
     def publish(self, **changes: object) -> None:
-        """Change some metrics and write all of them."""
-        with self._lock:
+        """Change some metrics and write all of them. A full disk must not end a stream: the old ones stay then."""
+        with self._lock, suppress(OSError):
             self.snapshot = replace(self.snapshot, **changes, updated_at=time.time())  # type: ignore[arg-type]
             save_snapshot(self._work_dir, self.snapshot)
 

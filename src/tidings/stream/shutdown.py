@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import suppress
 
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -61,8 +60,7 @@ def to_user_error(error: Exception, options: StreamOptions, metrics: StreamMetri
         known = translate_kafka_error(error, parse_kafka_url(options.posts))
     first_line = (str(error).strip() or type(error).__name__).splitlines()[0][:500]
     user_error = known or TidingsError(f"The stream ended: {first_line} (log: {current_run_files().log})")
-    with suppress(OSError):  # the disk may be full
-        metrics.publish(state="failed", failure=str(user_error))
+    metrics.publish(state="failed", failure=str(user_error))
     return user_error
 
 

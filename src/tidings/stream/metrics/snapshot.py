@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -71,13 +76,13 @@ class StreamSnapshot:
 
 
 def save_snapshot(folder: Path, snapshot: StreamSnapshot) -> None:
-    """Write a snapshot atomically. The reason of a failure is written over the last one if the disk is full."""
+    """Write a snapshot atomically. If the disk is full, the last one of a run is written over the one before it."""
     content = json.dumps(asdict(snapshot)).encode()
     size = -(-(len(content) + _SPARE_BYTES) // _BLOCK_BYTES) * _BLOCK_BYTES
     try:
         write_atomically(folder / FILE, content.ljust(size).decode())
     except OSError:
-        if snapshot.state != "failed" or not _overwrite(folder / FILE, content):
+        if snapshot.state == "running" or not _overwrite(folder / FILE, content):
             raise
 
 
@@ -88,6 +93,24 @@ def _overwrite(file: Path, content: bytes) -> bool:
     with file.open("r+b") as old:
         old.write(content.ljust(size))
     return True
+
+
+@contextmanager
+def recorded_failure(folder: Path, source: str) -> Iterator[None]:
+    """Record an error that ends this block in the snapshot, unless the metrics of this run have it already."""
+    started_at = time.time()
+    try:
+        yield
+    except Exception as error:
+        last = load_snapshot(folder)
+        if last is None or last.started_at < started_at:
+            stream = "" if last is None else last.stream
+            last = StreamSnapshot(os.getpid(), socket.gethostname(), stream, source, started_at, started_at)
+        if last.state != "failed":
+            with suppress(OSError):  # the disk may be full
+                failure = str(error) or type(error).__name__
+                save_snapshot(folder, replace(last, state="failed", failure=failure, updated_at=time.time()))
+        raise
 
 
 def load_snapshot(folder: Path) -> StreamSnapshot | None:
