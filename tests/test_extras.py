@@ -50,7 +50,7 @@ for mode in ("replicated", "partitioned"):
     assert built.mode == mode and not built.rejected
 """
 
-COMPILE = "from tidings.jit import import_kernels; import_kernels()"
+COMPILE = "from tidings.jit import load_kernels; load_kernels()"
 
 
 @pytest.mark.parametrize("program", [IMPORTS, BUILD_INDEXES, COMPILE], ids=["import", "build indexes", "compile"])

@@ -1,7 +1,7 @@
-"""Compile kernels with numba: before their first call, over flat arrays, cached on disk.
+"""Compile kernels with numba: at their first call, over flat arrays, cached on disk.
 
-Kernels have explicit signatures. They are compiled (or loaded from the cache) when their module is imported, never
-during a batch, and read-only arrays (Arrow buffers, memory maps) need no second compilation.
+Kernels have explicit signatures: read-only arrays (Arrow buffers, memory maps) need no second compilation. A process
+loads only the kernels that it calls. Workers load theirs before the first batch: their daemon calls `load_kernels`.
 Indices are unsigned: for signed ones numba adds wrap-around code. Kernels own no memory and count no references:
 numba would put atomic increments around calls of inlined functions (2.5 times slower in the tokenizer). Therefore a
 kernel allocates nothing; scratch space is an argument.
@@ -16,8 +16,10 @@ import importlib
 import os
 import pkgutil
 import tempfile
+import threading
 import zlib
 from collections.abc import Callable, Sequence
+from functools import update_wrapper
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +27,12 @@ import numba
 from numba import types
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False, "_nrt": False}
-MATCHING_PACKAGES = ("text", "query", "query.geo", "plan", "plan.placement", "index", "matching", "routing")
-_KERNEL_PACKAGES = (*MATCHING_PACKAGES, "balance", "balance.rebalance", "correlate", "correlate.partition")
+_KERNEL_PACKAGES = (
+    "text", "query", "query.geo", "plan", "plan.placement", "index", "matching", "routing",
+    "balance", "balance.rebalance", "correlate", "correlate.partition",
+)  # fmt: skip
+_lock = threading.RLock()
+_kernels: list[_Kernel] = []
 
 
 def _cache_folder() -> Path:
@@ -58,11 +64,32 @@ def write(item: Any, dimensions: int = 1) -> Any:
 
 
 def kernel(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that compiles a function of flat arrays for exactly these argument types."""
-    compiled: Callable[[Callable[..., Any]], Callable[..., Any]] = numba.njit(
-        result(*arguments), cache=True, **_OPTIONS
-    )
-    return compiled
+    """Return a decorator that compiles a function of flat arrays, for exactly these argument types, when called."""
+    return lambda function: _Kernel(function, result(*arguments))
+
+
+class _Kernel:
+    """A function that is compiled, or loaded from the cache, when it is first called."""
+
+    def __init__(self, function: Callable[..., Any], signature: Any) -> None:
+        update_wrapper(self, function)
+        self._function, self._signature = function, signature
+        self.__name__ = function.__name__
+        self._compiled: Callable[..., Any] | None = None
+        _kernels.append(self)
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._compiled is not None
+
+    def __call__(self, *arguments: Any) -> Any:
+        return (self._compiled or self.load())(*arguments)
+
+    def load(self) -> Callable[..., Any]:
+        with _lock:
+            if self._compiled is None:
+                self._compiled = numba.njit(self._signature, cache=True, **_OPTIONS)(self._function)
+            return self._compiled
 
 
 def inline(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,17 +98,28 @@ def inline(function: Callable[..., Any]) -> Callable[..., Any]:
     return compiled
 
 
-def import_kernels(packages: Sequence[str] = _KERNEL_PACKAGES) -> None:
-    """Import all modules of the packages, which compiles or loads their kernels. Skip those that need an extra."""
-    for name in packages:
-        package = importlib.import_module(f"tidings.{name}")
+def load_kernels(packages: Sequence[str] = _KERNEL_PACKAGES) -> None:
+    """Compile all kernels of the packages, or load them from the cache. Skip modules that need an extra."""
+    names = tuple(f"tidings.{name}" for name in packages)
+    for name in names:
+        package = importlib.import_module(name)
         for module in pkgutil.iter_modules(package.__path__):
             try:
-                importlib.import_module(f"{package.__name__}.{module.name}")
+                importlib.import_module(f"{name}.{module.name}")
             except ModuleNotFoundError as error:
                 if (error.name or "").startswith("tidings"):
                     raise
+    for loaded in _kernels:
+        if loaded.__module__.rpartition(".")[0] in names:
+            loaded.load()
+
+
+def loaded_kernels() -> list[str]:
+    """Return the names of the kernels that this process has loaded."""
+    return [f"{loaded.__module__}.{loaded.__name__}" for loaded in _kernels if loaded.is_loaded]
 
 
 if __name__ == "__main__":
-    import_kernels()
+    from tidings.jit import load_kernels as load_all  # not those of this module: it would be a second copy
+
+    load_all()

@@ -34,12 +34,20 @@ def test_workers_have_the_modules_of_matching_preloaded(spark):
     ) == {""}
 
 
-def test_daemon_loads_no_kernels_of_correlations_or_partitioners():
-    """They are 34 of 72 kernels, and matching workers never call them."""
+def test_daemon_loads_the_kernels_of_every_batch_only():
+    """Matching workers never call most kernels. Loading all of them would delay every start of a stream."""
     run_python(
-        "import sys; import tidings.spark.daemon; from tidings.jit import MATCHING_PACKAGES, import_kernels\n"
-        "import_kernels(MATCHING_PACKAGES)\n"
+        "import sys\n"
+        "from tidings.jit import load_kernels, loaded_kernels\n"
+        "from tidings.spark.daemon import KERNEL_PACKAGES\n"
         "unused = ('tidings.correlate', 'tidings.balance', 'tidings.crawl', 'tidings.store', 'tidings.stream')\n"
+        "assert loaded_kernels() == []\n"
+        "load_kernels(KERNEL_PACKAGES)\n"
         "assert not [name for name in sys.modules if name.startswith(unused)]\n"
-        "assert 'tidings.matching.postings_kernel' in sys.modules"
+        "assert 'tidings.matching.postings_kernel.find_candidates' in loaded_kernels()\n"
+        "assert {name.split('.')[1] for name in loaded_kernels()} == {'text', 'matching'}"
     )
+
+
+def test_importing_the_stream_loads_no_kernels():
+    run_python("import tidings.stream.app; from tidings.jit import loaded_kernels; assert loaded_kernels() == []")

@@ -12,16 +12,17 @@ import os
 
 from pyspark import daemon, worker
 
-from tidings.jit import MATCHING_PACKAGES, import_kernels
+from tidings.jit import load_kernels
 from tidings.spark import stages
 from tidings.spark.gateway import NICENESS_VARIABLE
 from tidings.text.char_classes import class_table
 from tidings.text.reference_analyzer import stemmer, stop_words
 
+KERNEL_PACKAGES = ("text", "matching")  # those of every batch
 _PRELOADED = (worker, stages)  # imported here, so that workers need not import them
 
 if __name__ == "__main__":
-    import_kernels(MATCHING_PACKAGES)
+    load_kernels(KERNEL_PACKAGES)
     class_table(), stop_words(), stemmer()
     gc.collect()
     gc.freeze()
