@@ -9,6 +9,7 @@ from tests.web.conftest import live_server
 from tests.web.test_live import events
 from tests.web.test_subscriptions import subscribe
 
+from tidings.errors import StoreError
 from tidings.stream.phase import PhaseFile
 
 
@@ -17,6 +18,10 @@ def changes(context, client):
     token = client.headers["Authorization"]
     with live_server(context) as url, events(url, "/api/live", Authorization=token) as stream:
         yield stream
+
+
+def raise_store_error(*_):
+    raise StoreError("the server is down")
 
 
 def next_change(stream):
@@ -63,6 +68,21 @@ def test_the_phase_of_the_stream_is_announced(ann, context, tmp_path):
         assert next_change(stream) == ("status", {"stream": "running"})
         phase.write("stopped")
         assert next_change(stream) == ("status", {"stream": "stopped"})
+
+
+def test_the_phase_is_announced_while_the_store_is_lost(ann, store_matches, context, tmp_path, monkeypatch):
+    made = subscribe(ann)
+    phase = PhaseFile(tmp_path)
+    phase.write("running")
+    with changes(context, ann) as stream:
+        assert next_change(stream) == ("status", {"stream": "running"})
+        with monkeypatch.context() as lost:
+            lost.setattr(context.read_store.database, "fetch", raise_store_error)
+            phase.write("stopped")
+            assert next_change(stream) == ("status", {"stream": "stopped"})
+            assert context.notifier.is_store_lost
+        store_matches(made["id"], ["a"])
+        assert next_change(stream) == ("matches", {"subscription": made["id"], "matches": 1})
 
 
 def test_revoking_the_token_ends_the_changes(ann, store_matches, context):

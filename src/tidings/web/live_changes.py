@@ -7,6 +7,7 @@ matches after their own cursor, see `list_matches`.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request
@@ -43,9 +44,8 @@ async def stream_changes(owner: Owner, request: Request, context: Context) -> Li
 
 
 class _State(NamedTuple):
-    """What a client knows."""
+    """What a client knows of the store."""
 
-    phase: ShownPhase
     number: int
     position: int  # in the log of changes of subscriptions
     ids: list[int]
@@ -56,28 +56,34 @@ class _Changes:
 
     def __init__(self, context: AppContext, owner: str, is_allowed: Callable[[], bool]) -> None:
         self._context, self._owner, self._is_allowed = context, owner, is_allowed
+        self._phase: ShownPhase | None = None
         self._state: _State | None = None
 
     async def read(self) -> list[ServerSentEvent]:
-        """Return what has changed; `gone` if the token is not valid any more; nothing while the store is lost."""
+        """Return what has changed; `gone` if the token is not valid any more; only `status` while the store is lost."""
         return await self._context.live_reads.run(self._owner, self._read)
 
     def _read(self) -> list[ServerSentEvent]:
-        try:
+        with suppress(StoreError):
             if not self._is_allowed():
                 return [GONE]
             state = self._read_state()
             changed = self._read_changed(state.number)
-        except StoreError:
+            last, self._state = self._state, state
+            return [*self._read_status(), *_to_events(last, state, changed)]
+        return self._read_status()
+
+    def _read_status(self) -> list[ServerSentEvent]:
+        last, self._phase = self._phase, self._context.read_phase()
+        if self._phase == last:
             return []
-        last, self._state = self._state, state
-        return list(_to_events(last, state, changed))
+        return [ServerSentEvent(event="status", data=StatusOut(stream=self._phase).model_dump_json())]
 
     def _read_state(self) -> _State:
         store, last = self._context.read_store, self._state
         number, position = store.matches.last_number(), store.subscriptions.position()
         ids = last.ids if last is not None and last.position == position else store.subscriptions.ids(self._owner)
-        return _State(self._context.read_phase(), number, position, ids)
+        return _State(number, position, ids)
 
     def _read_changed(self, number: int) -> dict[int, int]:
         if self._state is None or self._state.number == number:
@@ -86,8 +92,6 @@ class _Changes:
 
 
 def _to_events(last: _State | None, state: _State, changed: dict[int, int]) -> Iterator[ServerSentEvent]:
-    if last is None or last.phase != state.phase:
-        yield ServerSentEvent(event="status", data=StatusOut(stream=state.phase).model_dump_json())
     if last is not None and last.ids != state.ids:
         yield ServerSentEvent(event="subscriptions", data="{}")
     for subscription, matches in changed.items():

@@ -1,4 +1,7 @@
-"""Notify live readers when the store has new matches. The store is polled once, however many readers there are."""
+"""Notify live readers when the store or the phase of the stream has changed.
+
+Both are polled once, however many readers there are.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import NamedTuple
 
 from tidings.errors import TidingsError
 from tidings.log import Event
@@ -34,12 +38,19 @@ class Signal:
         self._changed = asyncio.Event()
 
 
+class _Polled(NamedTuple):
+    """What the last poll has read."""
+
+    value: object
+    phase: object
+
+
 class StoreNotifier(Signal):
-    """Wakes all waiting readers when a value has changed, such as the last number of the store.
+    """Wakes all waiting readers when a value of the store has changed, such as its last number, or the phase.
 
     Of those who `watch` a subscription, only the ones that `find_changed` returns are woken: with thousands of readers
     one query replaces thousands. Loss and return of the store are logged once. While it is lost, requests get 503 and
-    live readers keep waiting.
+    live readers keep waiting; the phase is not in the store, so its changes still wake them.
     """
 
     def __init__(
@@ -47,9 +58,11 @@ class StoreNotifier(Signal):
         read_value: Callable[[], object],
         poll_s: float = 0.3,
         find_changed: Callable[[Sequence[int]], Collection[int]] = lambda watched: watched,
+        read_phase: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__()
         self._read_value, self._poll_s, self._find_changed = read_value, poll_s, find_changed
+        self._read_phase = read_phase
         self._watches: dict[int, Signal] = {}
         self.is_store_lost = False
         self.is_closed = False
@@ -90,28 +103,29 @@ class StoreNotifier(Signal):
                 await task
 
     async def _poll(self) -> None:
-        last: object = None
+        last = _Polled(None, None)
         while True:
-            value, changed = await self._read(last)
-            if value != last:
-                last = value
+            polled, changed = await self._read(last)
+            if polled != last:
+                last = polled
                 self._notify(changed)
             await asyncio.sleep(self._poll_s)
 
-    async def _read(self, last: object) -> tuple[object, Collection[int]]:
-        """Return the current value and the changed subscriptions; `last` if the store cannot be read."""
+    async def _read(self, last: _Polled) -> tuple[_Polled, Collection[int]]:
+        """Return what can be read and the changed subscriptions; the last value if the store cannot be read."""
+        phase = await asyncio.to_thread(self._read_phase)
         try:
             value = await asyncio.to_thread(self._read_value)
-            changed = [] if value == last else await self._find_watches_to_wake()
+            changed = [] if value == last.value else await self._find_watches_to_wake()
         except TidingsError as error:
             if not self.is_store_lost:
                 LOG.error(Event("store lost, requests get 503", error=error))
             self.is_store_lost = True
-            return last, []
+            return _Polled(last.value, phase), []
         if self.is_store_lost:
             LOG.warning(Event("store is back"))
         self.is_store_lost = False
-        return value, changed
+        return _Polled(value, phase), changed
 
     async def _find_watches_to_wake(self) -> Collection[int]:
         """Return the changed subscriptions, and those watched only since the search for them began."""
@@ -125,7 +139,7 @@ def build_notifier(store: Store, read_phase: Callable[[], object], poll_s: float
     number = 0
 
     def read_value() -> object:
-        return store.matches.last_number(), store.subscriptions.position(), read_phase()
+        return store.matches.last_number(), store.subscriptions.position()
 
     def find_changed(watched: Sequence[int]) -> set[int]:
         nonlocal number
@@ -134,4 +148,4 @@ def build_notifier(store: Store, read_phase: Callable[[], object], poll_s: float
         number = number_now  # only now: after an error the same changes are found again
         return changed
 
-    return StoreNotifier(read_value, poll_s, find_changed)
+    return StoreNotifier(read_value, poll_s, find_changed, read_phase)
