@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -68,6 +69,14 @@ def open_tab(profile, url) -> Callable:
         return tab
 
     return open_signed_in
+
+
+def await_condition(tab, condition: Callable[[], object], what: str) -> None:
+    """Wait for a condition outside the page, while the page goes on."""
+    deadline = time.monotonic() + WAIT_MS / 1000
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {WAIT_MS // 1000} s for: {what}"
+        tab.wait_for_timeout(20)
 
 
 def await_state(tab, text: str) -> None:

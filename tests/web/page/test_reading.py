@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.web.page.conftest import await_posts, await_state, focused_id
+from tests.web.page.conftest import await_condition, await_posts, await_state, focused_id
 from tests.web.test_subscriptions import subscribe
 
 
@@ -37,6 +37,24 @@ def test_the_focus_stays_when_lists_are_updated(ann, profile, url, context):
     tab.clock.run_for(31_000)  # feeds are read again every 30 s
     tab.wait_for_function("() => document.querySelectorAll('#feeds li').length === 3")
     assert tab.evaluate("document.activeElement.ariaLabel") == "Remove the feed https://b.example/rss"
+
+
+def test_the_field_of_the_query_has_the_focus_after_signing_in(ann, open_tab):
+    tab = open_tab(ann)
+    tab.wait_for_function("() => document.activeElement.id === 'query'")
+
+
+def test_typing_while_the_first_lists_are_read_keeps_the_focus(ann, profile, url):
+    tab, held = profile.new_page(), []
+    tab.route("**/api/subscriptions?*", lambda route: held.append(route), times=1)
+    tab.goto(f"{url}/#token={ann.headers['Authorization'].removeprefix('Bearer ')}")
+    tab.focus("#feed-url")
+    tab.keyboard.insert_text("https://a.exam")
+    await_condition(tab, lambda: held, "the list of queries is requested")
+    held[0].continue_()
+    tab.wait_for_selector("#no-queries:visible")
+    tab.wait_for_timeout(200)
+    assert focused_id(tab) == "feed-url"
 
 
 @pytest.mark.parametrize("way", ["scrolled", "hovering", "focused"])

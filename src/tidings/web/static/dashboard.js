@@ -51,7 +51,7 @@ export class Dashboard {
     });
     this.timer = setInterval(() => this.#refresh(), REFRESH_MS);
     this.#showState(this.#liveState);
-    this.#update().then(() => this.#isOpen && $("query").focus());
+    this.#update().then(() => this.#focusQuery());
   }
 
   /**
@@ -68,6 +68,11 @@ export class Dashboard {
 
   get #isOpen() {
     return !this.#api.isClosed;
+  }
+
+  /** Focus the field of the query unless something else has the focus already. */
+  #focusQuery() {
+    if (this.#isOpen && document.activeElement === document.body) $("query").focus();
   }
 
   /** @param {string} owner */
