@@ -174,6 +174,20 @@ def test_enter_that_is_held_down_deletes_one_query(ann, open_tab):
     assert queries_of(ann) == ["storm", "rain"]
 
 
+def test_a_query_that_is_selected_during_a_deletion_stays_selected(ann, open_tab):
+    made = [subscribe(ann, query) for query in ("storm", "rain", "snow")]
+    tab, held = open_tab(ann), []
+    tab.route(f"**/api/subscriptions/{made[-1]['id']}", lambda route: held.append(route), times=1)
+    tab.click("#delete")
+    tab.click("#confirmation-accept")
+    await_condition(tab, lambda: held, "the deletion is requested")
+    tab.click(".pick >> nth=0")
+    held[0].continue_()
+    tab.wait_for_function("() => document.querySelectorAll('#subscriptions li').length === 2")
+    tab.wait_for_timeout(200)
+    assert tab.text_content("#selected-query") == "storm"
+
+
 def test_enter_that_is_held_down_removes_one_feed(ann, open_tab):
     for name in ("a", "b", "c"):
         ann.post("/api/feeds", json={"url": f"https://{name}.example/rss"})

@@ -194,7 +194,7 @@ export class Dashboard {
     await this.#api.request("DELETE", `subscriptions/${id}`);
     if (id === this.#selected) this.#select(null);
     await this.queries.update();
-    this.#select(this.queries.lastId);
+    if (this.#selected === null) this.#select(this.queries.lastId);
   }
 }
 
