@@ -15,6 +15,16 @@ def await_text(tab, selector, text):
     tab.wait_for_function("([s, t]) => document.querySelector(s)?.textContent === t", arg=[selector, text])
 
 
+def count_objects(profile, tab, field):
+    """Return how many objects with a field are in the memory of a tab."""
+    session = profile.new_cdp_session(tab)
+    prototype = session.send("Runtime.evaluate", {"expression": "Object.prototype"})["result"]["objectId"]
+    found = session.send("Runtime.queryObjects", {"prototypeObjectId": prototype})["objects"]["objectId"]
+    count = f"function () {{ return this.filter((each) => Object.hasOwn(each, '{field}')).length; }}"
+    counted = session.send("Runtime.callFunctionOn", {"objectId": found, "functionDeclaration": count})
+    return counted["result"]["value"]
+
+
 def queries_of(client):
     return [row["query"] for row in client.get("/api/subscriptions").json()["subscriptions"]]
 
@@ -80,6 +90,20 @@ def test_new_matches_do_not_move_what_is_being_read(ann, open_tab, store_matches
     tab.click("#new-matches")
     tab.wait_for_function("() => document.querySelectorAll('#matches li').length === 33")
     assert tab.evaluate("document.activeElement.textContent").startswith("text of new 3")
+    assert tab.is_hidden("#new-matches")
+
+
+def test_a_tab_that_is_scrolled_keeps_only_the_matches_that_it_can_show(ann, profile, open_tab, store_matches):
+    made = subscribe(ann)
+    store_matches(made["id"], [f"{n:03}" for n in range(30)])
+    tab = open_tab(ann)
+    tab.wait_for_function("() => document.querySelectorAll('#matches li').length === 30")
+    tab.locator("#matches li", has_text="text of 010").scroll_into_view_if_needed()
+    store_matches(made["id"], [f"{n:03}" for n in range(30, 830)])
+    await_text(tab, "#new-matches", "800 new matches")
+    assert count_objects(profile, tab, "arrived_at") <= 200
+    tab.click("#new-matches")
+    await_posts(tab, *(f"text of {n:03}" for n in reversed(range(630, 830))))
     assert tab.is_hidden("#new-matches")
 
 

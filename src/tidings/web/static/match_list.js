@@ -17,7 +17,8 @@ const PAGE_MATCHES = 200;
  * @property {number} oldest cursor that is shown
  * @property {boolean} isReading
  * @property {boolean} mustReadAgain
- * @property {import("./match_view.js").Match[]} waiting new matches that are not shown yet
+ * @property {import("./match_view.js").Match[]} waiting new matches that are not shown yet, only as many as can be shown
+ * @property {number} waitingCount all new matches that are not shown yet
  */
 
 export class MatchList {
@@ -42,7 +43,7 @@ export class MatchList {
    * @param {number | null} id
    */
   show(id) {
-    this.#view = id === null ? null : { id, newest: null, oldest: 0, isReading: false, mustReadAgain: false, waiting: [] };
+    this.#view = id === null ? null : { id, newest: null, oldest: 0, isReading: false, mustReadAgain: false, waiting: [], waitingCount: 0 };
     $("matches").replaceChildren();
     $("no-matches").hidden = true;
     $("older-matches").hidden = true;
@@ -94,7 +95,8 @@ export class MatchList {
     if (view !== this.#view) return;
     view.newest = page.cursor;
     view.mustReadAgain ||= page.more;
-    view.waiting.push(...page.matches);
+    view.waiting = [...view.waiting, ...page.matches].slice(-MAX_MATCHES);
+    view.waitingCount += page.matches.length;
     if (!isBeingRead() && $("new-matches").hidden) this.#showWaiting(false);
     else this.#showWaitingCount();
   }
@@ -133,7 +135,9 @@ export class MatchList {
   #showWaiting(isRequested) {
     const view = this.#view;
     if (!view) return;
-    const items = view.waiting.splice(0).slice(-MAX_MATCHES).map((match) => createMatch(match, true));
+    const items = view.waiting.map((match) => createMatch(match, true));
+    view.waiting = [];
+    view.waitingCount = 0;
     $("matches").prepend(...items.reverse());
     if (items.length) this.#dropOldest(view);
     this.#showWaitingCount();
@@ -154,7 +158,7 @@ export class MatchList {
   }
 
   #showWaitingCount() {
-    const count = this.#view?.waiting.length ?? 0;
+    const count = this.#view?.waitingCount ?? 0;
     const button = $("new-matches");
     if (!count && button === document.activeElement) $("selected-query").focus({ preventScroll: true });
     button.hidden = !count;
