@@ -13,13 +13,14 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
 from tidings.errors import InputError, TidingsError
 
 _SERVICES = ("run", "serve", "crawl")  # they run until they are stopped, so SIGTERM is no failure
+_SERVICE_GROUPS = ("webhooks", "hooks")  # the same, unless a subcommand follows
 _TERMINATED = 128 + signal.SIGTERM
 _INTERRUPTED = 128 + signal.SIGINT
 _DEBUG = "--debug"
@@ -117,7 +118,7 @@ def _exit_on_sigterm(arguments: Sequence[str]) -> None:
 
     A service that still imports has nothing to finish, and a callback of a compiler would swallow an exception.
     """
-    is_service = _find_command(arguments) in _SERVICES
+    is_service = _is_service(arguments)
 
     def exit_program(number: int, frame: FrameType | None) -> None:
         if is_service:
@@ -128,15 +129,22 @@ def _exit_on_sigterm(arguments: Sequence[str]) -> None:
     signal.signal(signal.SIGTERM, exit_program)
 
 
-def _find_command(arguments: Sequence[str]) -> str | None:
-    """Return the first word that is no option and no value of a global option."""
+def _is_service(arguments: Sequence[str]) -> bool:
+    """Return whether a command line runs until it is stopped; some commands do so only without a subcommand."""
+    words = _skip_global_options(arguments)
+    command = next((word for word in words if not word.startswith("-")), None)
+    if command in _SERVICE_GROUPS:
+        return next(words, "-").startswith("-")  # a subcommand is not given after options
+    return command in _SERVICES
+
+
+def _skip_global_options(arguments: Sequence[str]) -> Iterator[str]:
     words = iter(arguments)
     for word in words:
         if word in _GLOBAL_OPTIONS:
-            next(words, None)
-        elif not word.startswith("-"):
-            return word
-    return None
+            next(words, None)  # its value
+        elif word != _DEBUG and word.partition("=")[0] not in _GLOBAL_OPTIONS:
+            yield word
 
 
 def main() -> None:
