@@ -15,7 +15,7 @@ from tests.store.batches import matches, posts, read_ids, run_batch
 from tests.store.conftest import new_schema
 
 from tidings.errors import LeaseLost, StoreBusy, StoreDamaged, StoreError, StoreFull, StoreReadOnly
-from tidings.store import Store, open_store, schema, sqlite
+from tidings.store import Store, open_store, schema, sqlite, sqlite_open
 from tidings.store.sqlite import FILE, SAFE_VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -264,6 +264,18 @@ def test_a_file_that_was_emptied_is_not_a_new_store(tmp_path, other):
     with pytest.raises(StoreDamaged, match=r"the file is empty, but there is other state .* Restore it from a backup"):
         open_store(tmp_path)
     assert (tmp_path / FILE).stat().st_size == 0
+
+
+def test_a_store_that_another_process_creates_during_the_check_is_opened(tmp_path, monkeypatch):
+    def look_when_it_is_created(file, look=sqlite_open._is_state):
+        monkeypatch.undo()
+        open_store(tmp_path).close()
+        return look(file)
+
+    (tmp_path / FILE).touch()  # the other process has only created the file
+    monkeypatch.setattr(sqlite_open, "_is_state", look_when_it_is_created)
+    with open_store(tmp_path) as store:
+        assert store.subscriptions.add("storm") == 1
 
 
 def test_a_store_leaves_a_mark_that_a_file_that_was_emptied_is_recognized_by(tmp_path):

@@ -80,7 +80,7 @@ def check_not_emptied(path: Path, remedy: str) -> None:
     others = [name for name in _OTHER_STATE if _is_state(path.with_name(name))]
     if _has_content(wal_of(path)):
         others.append(wal_of(path).name)
-    if others:
+    if others and not _has_content(path):  # another process may have created the store since the first look
         raise StoreDamaged(path, f"the file is empty, but there is other state ({', '.join(others)}). {remedy}")
 
 
