@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -9,8 +10,6 @@ from contextlib import contextmanager
 import pytest
 from tests.web.page.conftest import await_posts, await_state
 from tests.web.test_subscriptions import subscribe
-
-from tidings.web.listener import open_listener
 
 RECORD_STATES = """() => {
     window.states = [];
@@ -151,8 +150,11 @@ def server_process(folder, port):
 
 @pytest.fixture
 def port():
-    with open_listener("127.0.0.1", 0) as listener:
-        return listener.getsockname()[1]
+    """Reserve a port: no other program gets it while this socket is bound, but a server may listen there."""
+    with socket.socket() as reserved:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        yield reserved.getsockname()[1]
 
 
 def test_a_killed_server_loses_and_repeats_nothing(ann, profile, store_matches, phase, tmp_path, port):
