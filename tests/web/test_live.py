@@ -211,7 +211,9 @@ def test_a_match_is_read_only_for_the_readers_of_its_subscription(ann, store_mat
     monkeypatch.setattr(live_module._Reader, "read_since", count_reads)
     quiet, busy = subscribe(ann), subscribe(ann, "rain")
     with live_server(context) as url, events(url, live_path(quiet)), events(url, live_path(busy)) as stream:
-        while not {quiet["id"], busy["id"]} <= set(reads):  # until both have started
+        deadline = time.monotonic() + TIMEOUT_S
+        while not {quiet["id"], busy["id"]} <= set(reads):
+            assert time.monotonic() < deadline, f"both readers must start; these have: {reads}"
             time.sleep(0.01)
         store_matches(busy["id"], ["a"])
         store_matches(busy["id"], ["b"])

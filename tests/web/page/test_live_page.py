@@ -8,7 +8,7 @@ import sys
 from contextlib import contextmanager
 
 import pytest
-from tests.web.page.conftest import await_posts, await_state
+from tests.web.page.conftest import await_condition, await_posts, await_state
 from tests.web.test_subscriptions import subscribe
 
 RECORD_STATES = """() => {
@@ -84,8 +84,7 @@ def test_a_worker_that_the_browser_ended_is_replaced(ann, browser, profile, open
     for target in session.send("Target.getTargets")["targetInfos"]:
         if target["type"] == "shared_worker":
             session.send("Target.closeTarget", {"targetId": target["targetId"]})
-    while len(context.live_readers):
-        tab.wait_for_timeout(20)
+    await_condition(tab, lambda: not len(context.live_readers), "the connection of the worker is closed")
     store_matches(made["id"], ["b"])
     tab.clock.run_for(30_000)
     await_posts(tab, "text of b", "text of a")
@@ -130,8 +129,7 @@ def test_matches_that_could_not_be_read_once_appear_without_another_event(ann, p
     await_posts(tab, "text of a")
     tab.route("**/matches?after=*", lambda route: (refused.append(route), route.fulfill(status=503)))
     store_matches(made["id"], ["b"])
-    while not refused:
-        tab.wait_for_timeout(20)
+    await_condition(tab, lambda: refused, "the page requests the new matches")
     tab.unroute("**/matches?after=*")
     tab.clock.run_for(31_000)  # the page refreshes every 30 s
     await_posts(tab, "text of b", "text of a")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
-from tests.web.page.conftest import await_posts
+from tests.web.page.conftest import await_condition, await_posts
 from tests.web.test_subscriptions import subscribe
 
 EVERYTHING = """() => [
@@ -62,10 +60,7 @@ def test_signing_out_signs_out_all_tabs_and_closes_the_stream(ann, open_tab, con
     second.wait_for_selector("#sign-in-form")
     assert second.text_content("#sign-in-reason") == "You signed out in another tab."
     assert find_traces(second, made, ann) == find_traces(first, made, ann) == []
-    deadline = time.monotonic() + 60
-    while len(context.live_readers) and time.monotonic() < deadline:
-        first.wait_for_timeout(20)
-    assert len(context.live_readers) == 0
+    await_condition(first, lambda: not len(context.live_readers), "the stream is closed")
     sign_in(first, ann)
     first.wait_for_function("() => document.querySelector('#live-state')?.textContent === 'Live'")
     assert second.is_visible("#sign-in-form")
@@ -117,8 +112,7 @@ def test_a_response_that_arrives_after_the_sign_out_is_ignored(ann, open_tab, st
     tab.route("**/api/check", lambda route: held.append(route))
     tab.fill("#query", "half-typed")
     subscribe(ann, "rain")  # the list is read again
-    while len(held) < 2:
-        tab.wait_for_timeout(20)
+    await_condition(tab, lambda: len(held) == 2, "both requests")
     answers = [route.fetch() for route in held]
     sign_out(tab)
     for route, answer in zip(held, answers, strict=True):
