@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 from tests.spark.fixtures import run_python
 
+from tidings.stream import phase as phase_module
 from tidings.stream import shutdown
 from tidings.stream.phase import FILE, PhaseFile, phase_of_stream, read_phase
 
@@ -84,16 +85,39 @@ def test_other_process_with_the_pid_of_a_dead_stream_is_not_the_stream(tmp_path)
     assert read_phase(tmp_path).phase == "stopped"
 
 
-def test_phase_from_another_machine_is_believed(tmp_path):
+@pytest.mark.parametrize("elsewhere", [{"host": "elsewhere"}, {"pid_namespace": "pid:[1]"}])
+def test_phase_from_another_machine_or_container_is_believed_while_it_is_touched(tmp_path, elsewhere):
+    """Its process ids mean nothing here."""
     PhaseFile(tmp_path).write("running")
     content = json.loads((tmp_path / FILE).read_text())
-    (tmp_path / FILE).write_text(json.dumps({**content, "host": "elsewhere", "pid": 1 << 30}))
+    (tmp_path / FILE).write_text(json.dumps({**content, "pid": 1 << 30, **elsewhere}))
+    assert read_phase(tmp_path).phase == "running"
+    minute_ago = time.time() - 61
+    os.utime(tmp_path / FILE, (minute_ago, minute_ago))
+    assert read_phase(tmp_path).phase == "stopped"
+
+
+def test_age_of_the_phase_of_a_process_that_runs_here_has_no_effect(tmp_path):
+    PhaseFile(tmp_path).write("running")
+    os.utime(tmp_path / FILE, (0, 0))
     assert read_phase(tmp_path).phase == "running"
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{}", "[1]", '{"phase": "asleep", "pid": 1, "since": 1, "host": "", "started": 1}']
-)
+def test_stream_touches_its_phase(tmp_path, monkeypatch):
+    monkeypatch.setattr(phase_module, "_TOUCH_S", 0.01)
+    with phase_of_stream(tmp_path):
+        os.utime(tmp_path / FILE, (0, 0))
+        deadline = time.monotonic() + 60
+        while (tmp_path / FILE).stat().st_mtime == 0:
+            assert time.monotonic() < deadline, "the phase was not touched"
+            time.sleep(0.01)
+        assert read_phase(tmp_path).phase == "starting"
+
+
+_UNKNOWN = '{"phase": "asleep", "pid": 1, "since": 1, "host": "", "pid_namespace": "", "started": 1}'
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", _UNKNOWN])
 def test_damaged_file_is_no_phase(tmp_path, text):
     (tmp_path / FILE).write_text(text)
     assert read_phase(tmp_path) is None
