@@ -12,6 +12,7 @@ from tidings.spark.error_translation import translate
 from tidings.spark.kafka import KAFKA_SCHEME, parse_kafka_url, translate_kafka_error
 from tidings.spark.process_end import describe_jvm_end
 from tidings.spark.run_files import current_run_files
+from tidings.spark.signals import ignore_errors_once_stopping
 from tidings.stream.micro_batch import MicroBatchRunner, StreamStopping
 from tidings.stream.options import StreamOptions
 from tidings.stream.phase import PhaseFile
@@ -24,14 +25,15 @@ _PROGRESS_TIMEOUT_S = 2.0  # Spark reports a batch shortly after its end
 
 
 def run_until_stopped(query: StreamingQuery, runner: MicroBatchRunner, stop: threading.Event, phase: PhaseFile) -> None:
-    """Wait until `stop` is set or the stream has ended; raise the error that ended it."""
+    """Wait until `stop` is set or the stream has ended; raise the error that ended it unless `stop` is set."""
     is_started = False
     while query.isActive and not stop.is_set() and runner.commits.error is None:
         if not is_started and (is_started := _has_started(query, runner)):
             phase.write("running")
         stop.wait(_POLL_S)
     if not query.isActive:
-        _raise_error(query)
+        with ignore_errors_once_stopping(stop, Exception):
+            _raise_error(query)
         runner.commits.wait()
         return
     phase.write("stopping")
