@@ -42,6 +42,22 @@ java_gateway.launch_gateway = launch
 from tidings.cli.main import main
 main()
 """
+_TERMINATE_GROUP_ON_FIRST_CALL = """
+import os, signal
+from py4j.protocol import Py4JNetworkError
+from pyspark import SparkContext
+
+def ask_jvm(context):
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+    except SystemExit:
+        pass  # as in a callback
+    raise Py4JNetworkError("the JVM is gone")
+
+SparkContext.defaultParallelism = property(ask_jvm)
+from tidings.cli.main import main
+main()
+"""
 
 
 @pytest.mark.parametrize(
@@ -66,8 +82,9 @@ def test_only_services_exit_with_0(arguments, code):
     assert (done.returncode, done.stderr) == (code, "")
 
 
-def test_crawler_exits_with_0_if_the_jvm_is_terminated_too(tmp_path):
+@pytest.mark.parametrize("program", [_TERMINATE_GROUP_ON_LAUNCH, _TERMINATE_GROUP_ON_FIRST_CALL])
+def test_crawler_exits_with_0_if_the_jvm_is_terminated_too(tmp_path, program):
     open_store(tmp_path).close()
-    command = [sys.executable, "-c", _TERMINATE_GROUP_ON_LAUNCH, "crawl", "--state", str(tmp_path)]
+    command = [sys.executable, "-c", program, "crawl", "--state", str(tmp_path)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

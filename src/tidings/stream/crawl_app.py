@@ -65,9 +65,9 @@ def run_crawl(job: CrawlJob) -> CrawlStats:
             if job.work_dir is not None:
                 place_run_files(job.work_dir)
             spark = stack.enter_context(_crawl_session(job.master))
+            crawlers = job.crawlers or max(1, spark.sparkContext.defaultParallelism - EXTRA_SLOTS)  # asks the JVM
         stack.enter_context(set_event_on_signal(stop))
         LOG.info(Event("crawler started", feeds=sum(1 for _ in store.feeds.all()), inbox=job.inbox))
-        crawlers = job.crawlers or max(1, spark.sparkContext.defaultParallelism - EXTRA_SLOTS)
 
         def visit(feeds: Sequence[DueFeed], known: Mapping[int, str], lane: Lane) -> list[VisitOutcome]:
             outcomes: list[VisitOutcome] = []  # stays empty when stopped: the feeds stay due
