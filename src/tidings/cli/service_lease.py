@@ -17,6 +17,7 @@ from tidings.store.lease import acquire
 LOG = logging.getLogger("tidings.cli")
 _FILE = "service.lock"
 _CHECK_S = 5.0
+_JOIN_S = 5.0  # a server that does not answer must not delay the end of the service
 
 
 @contextmanager
@@ -41,7 +42,7 @@ def _database_lease(location: StateLocation) -> Iterator[None]:
         yield
     finally:
         ended.set()
-        thread.join(_CHECK_S)
+        thread.join(_JOIN_S)
         holder.release()
 
 
@@ -52,14 +53,21 @@ class _LeaseHolder:
         self._location = location
         self._stack = ExitStack()
         self._lease: Lease | None = None
+        self._lock = threading.Lock()
+        self._is_released = False
 
     def acquire(self) -> None:
+        """Take the lease, and give it back if `release` was called before it was granted."""
         with ExitStack() as stack:
             store = stack.enter_context(self._location.open_or_create())
-            self._lease = stack.enter_context(store.lease("service"))
-            self._stack = stack.pop_all()
+            lease = stack.enter_context(store.lease("service"))
+            with self._lock:
+                if not self._is_released:
+                    self._lease, self._stack = lease, stack.pop_all()
 
     def release(self) -> None:
+        with self._lock:
+            self._is_released = True
         self._stack.close()
 
     def keep(self, ended: threading.Event) -> None:
