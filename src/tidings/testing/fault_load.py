@@ -13,6 +13,7 @@ import urllib.error
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -23,7 +24,7 @@ from tidings.testing.service import OWNER, ServiceProcess
 MARKER = "faultmarker"  # a word of every post
 CRAWL_MARKER = "crawlmarker"  # a word of every article of a feed
 ARTICLES_PER_FEED = 3
-REQUEST_ERRORS = (urllib.error.URLError, OSError, ValueError)
+REQUEST_ERRORS = (urllib.error.URLError, HTTPException, OSError, ValueError)
 _FILE_SHARE = 0.2  # of the groups of posts that are written as files instead of sent to the API
 _LIVE_SUBSCRIPTIONS = 40  # of the churn
 _ERROR_PAUSE_S = 0.2

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tidings.demo.queries import DEMO_QUERIES
 from tidings.errors import StoreError
@@ -35,7 +36,7 @@ from tidings.testing.fault_load import (
 )
 from tidings.testing.fault_oracle import FaultOutcome, find_problems
 from tidings.testing.postgres import PostgresServer
-from tidings.testing.service import ServiceProcess, running_service
+from tidings.testing.service import TIMEOUT_S, ServiceProcess, running_service
 
 SERVICE_KINDS = ("driver", "stream", "jvm", "daemon", "worker", "crawler", "sender", "serve")
 DATABASE_KINDS = ("backend", "database")
@@ -193,16 +194,17 @@ class _Load:
         self.publisher = Publisher(service, self.pool, rngs[0], plan.group_posts)
         self.churn = SubscriptionChurn(service, self.pool, rngs[1])
         self.feeds = FeedAdder(service, feeds.url)
-        self.stable = [self._subscribe(query) for query in _STABLE_QUERIES]
-        service.request("POST", "/api/webhooks", {"subscription": self.stable[0], "url": receiver.url})
+        self.stable = [int(self._prepare("subscriptions", query=query)["id"]) for query in _STABLE_QUERIES]
+        self._prepare("webhooks", subscription=self.stable[0], url=receiver.url)
         self._threads = [
             LoadThread("publisher", self.publisher.publish, plan.publish_every_s),
             LoadThread("churn", self.churn.change, 0.3),
             LoadThread("feeds", self.feeds.add, 5.0),
         ]
 
-    def _subscribe(self, query: str) -> int:
-        return int(self._service.request("POST", "/api/subscriptions", {"query": query})["id"])
+    def _prepare(self, kind: str, **body: object) -> Any:
+        """Create something before the first failure. A service that still starts may be slow; a repetition is wrong."""
+        return self._service.request("POST", f"/api/{kind}", body, timeout_s=TIMEOUT_S)
 
     def start(self) -> None:
         for thread in self._threads:
@@ -233,7 +235,7 @@ class _Load:
 
     def _subscribe_last(self) -> int | None:
         with suppress(*REQUEST_ERRORS):
-            return self._subscribe(_SETTLED_QUERY)
+            return int(self._service.request("POST", "/api/subscriptions", {"query": _SETTLED_QUERY})["id"])
         return None
 
     def _is_settled(self, subscription: int) -> bool:

@@ -104,12 +104,14 @@ class ServiceProcess:
             time.sleep(_POLL_S)
         return result
 
-    def request(self, method: str, path: str, body: object = None, token: str | None = None) -> Any:
+    def request(
+        self, method: str, path: str, body: object = None, token: str | None = None, timeout_s: float = _REQUEST_S
+    ) -> Any:
         """Send a request as the owner, or with another token; return the JSON of the response, None if it is empty."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {token or self.token}", "Content-Type": "application/json"}
         request = urllib.request.Request(self.address + path, data, headers, method=method)
-        with urllib.request.urlopen(request, timeout=_REQUEST_S) as response:
+        with urllib.request.urlopen(request, timeout=timeout_s) as response:
             return json.loads(response.read() or b"null")
 
     def find_processes(self, role: str) -> list[int]:
