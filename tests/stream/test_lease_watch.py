@@ -6,6 +6,7 @@ import pytest
 from tests.stream.process import QUERIES, PostFeed, expected_matches, stored_matches, subscribe
 
 from tidings.errors import LeaseLost
+from tidings.stream import lease_watch
 from tidings.stream.metrics.snapshot import load_snapshot
 from tidings.testing.postgres import binaries, running_server
 from tidings.testing.stream import StreamHarness
@@ -24,7 +25,7 @@ def wait_until_ended(stream):
     assert not stream._thread.is_alive(), "the stream did not notice that its lease is lost"
 
 
-def test_an_idle_stream_ends_with_one_sentence_when_its_lease_is_lost(spark, server, tmp_path):
+def test_an_idle_stream_ends_with_one_sentence_when_its_lease_is_lost(spark, server, tmp_path, monkeypatch):
     feed = PostFeed(tmp_path / "in")
     feed.add_files(1)
     subscribe(server.url, *QUERIES)
@@ -39,9 +40,10 @@ def test_an_idle_stream_ends_with_one_sentence_when_its_lease_is_lost(spark, ser
     assert (snapshot.state, "lost its lease" in snapshot.failure) == ("failed", True)
 
     feed.add_files(1)
+    monkeypatch.setattr(lease_watch, "CHECK_S", 600.0)  # the stream is stopped before it can notice
     with harness.running_stream() as stream:
         stream.wait_for_posts(feed.posts_per_file)
-        server.stop()  # and the stream is stopped before it can notice
+        server.stop()
     assert harness.snapshot.state == "stopped"
     server.start()
     assert stored_matches(server.url) == expected_matches(feed.rows, QUERIES)

@@ -54,7 +54,7 @@ def test_killed_run_leaves_nothing_for_ever_and_a_killed_jvm_is_named(feed, tmp_
     subscribe(state, *QUERIES)
     with StreamProcess(feed.folder, state) as process:
         process.wait_for_posts(len(feed.rows))
-        assert read_phase(state).phase == "running"
+        process.wait_for(lambda: read_phase(state).phase == "running", "the phase is running")
         process.kill()
     assert not list(temporary.iterdir()), "all temporary files are in the state"
     [dead] = (state / FOLDER).glob("run-*")
