@@ -12,11 +12,12 @@ from tests.stream.process import QUERIES, TIMEOUT_S, PostFeed, expected_matches,
 
 from tidings.cli.options.state import locate_state
 from tidings.cli.status import read_status
+from tidings.spark.run_files import FOLDER
 from tidings.store import open_store
 from tidings.stream.metrics.health import Condition
 
 FILES, LONG_TEXT = 8, " and so on and so forth" * 250
-DISK_BYTES = 3 << 20
+DISK_BYTES = 3 << 20  # 1 MB is used before the first batch, and a batch adds half a megabyte
 EVENT = re.compile(r"\d\d:\d\d:\d\d ")  # a line of the log
 NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount")
 SCRIPT = """
@@ -24,6 +25,8 @@ set -eu
 cp -a {state} {copies}
 mount -t tmpfs -o size={size} none {state}
 cp -a {copies}/. {state}
+mkdir -m 700 {state}/{temporary}
+mount -t tmpfs none {state}/{temporary}
 code=0; {run} >{copies}/out 2>{copies}/err || code=$?
 echo $code >{copies}/code
 cp -a {state} {copies}/full
@@ -35,7 +38,10 @@ cp -a {state} {copies}/after
 
 @pytest.fixture(scope="module")
 def finished_stream(tmp_path_factory):
-    """Run a stream on a small disk until it is full, then enlarge the disk and run it again."""
+    """Run a stream on a small disk until it is full, then enlarge the disk and run it again.
+
+    Spark's log and temporary files, whose size depends on its version, are on another disk.
+    """
     folder = tmp_path_factory.mktemp("full")
     if subprocess.run(
         [*NAMESPACE, "mount", "-t", "tmpfs", "none", folder], capture_output=True, check=False
@@ -46,7 +52,7 @@ def finished_stream(tmp_path_factory):
     subscribe(state, *QUERIES, "zebra")
     options = ("--posts", feed.folder, "--state", state, "--once", "--max-posts-per-batch", 1)
     run = shlex.join(map(str, [*TIDINGS, "run", *options]))
-    script = SCRIPT.format(state=state, copies=copies, size=DISK_BYTES, run=run)
+    script = SCRIPT.format(state=state, copies=copies, size=DISK_BYTES, temporary=FOLDER, run=run)
     done = subprocess.run(
         [*NAMESPACE, "sh", "-c", script],
         env=environment(), capture_output=True, text=True, timeout=2 * TIMEOUT_S, check=False,
