@@ -21,7 +21,6 @@ from tidings.ingest.validation import (
     out_of_range,
     post_reject_reason,
     reject_reason_sql,
-    stored_id_reject_reason,
     too_long,
 )
 from tidings.schemas import CORRUPT_RECORD
@@ -30,6 +29,7 @@ from tidings.text.searchable import read_positions
 from tidings.text.vocabulary import Interner
 
 TEXTS = [None, b"", b"cat", "東京".encode(), b"\xff", b"a\xc3", b"x" * MAX_TEXT_BYTES, b"x" * (MAX_TEXT_BYTES + 1)]
+IDS = ["a", "b", None, "é" * (MAX_ID_BYTES // 2), "é" * (MAX_ID_BYTES // 2 + 1)]
 LATITUDES = [None, float("nan"), 0.0, 90.0, -90.0, 90.1, -90.1, float("inf"), -float("inf"), 1e300]
 LONGITUDES = [None, float("nan"), 0.0, 180.0, -180.0, 180.1, -180.1, float("inf"), -float("inf")]
 SCHEMA = pa.schema(
@@ -47,7 +47,7 @@ def generate_rows() -> list[dict[str, Any]]:
     for _ in range(300):
         rows.append(
             {
-                "id": chance.choice(["a", "b", None]),
+                "id": chance.choice(IDS),
                 "text": chance.choice(short),
                 "lat": chance.choice(LATITUDES),
                 "lon": chance.choice(LONGITUDES),
@@ -93,6 +93,8 @@ def test_spark_sql_gives_the_same_reasons_as_the_definition(spark):
         ({"id": 1, "text": ""}, None),
         ({"id": 1}, "the text is missing"),
         ({"text": "cat"}, "the id is missing"),
+        ({"id": "x" * MAX_ID_BYTES, "text": "cat"}, None),
+        ({"id": "é" * 513, "text": "cat"}, "the id is longer than 1,024 bytes"),
         ({"id": 1, "text": "é" * (MAX_TEXT_BYTES // 2 + 1)}, "the text is longer than 1,048,576 bytes"),
         ({"id": 1, "text": b"\xff"}, "the text is not valid UTF-8"),
         ({"id": 1, "text": "\ud800"}, "the text is not valid UTF-8"),
@@ -113,14 +115,7 @@ def test_every_reason_of_the_definition_occurs_in_the_generated_rows():
         too_long("text", MAX_TEXT_BYTES),
         not_utf8("text"),
         missing_field("id"),
+        too_long("id", MAX_ID_BYTES),
         UNREADABLE_LINE,
     }
     assert {post_reject_reason(row) for row in generate_rows()} == {*coordinates, *others, None}
-
-
-@pytest.mark.parametrize(
-    ("post_id", "reason"),
-    [("x" * MAX_ID_BYTES, None), ("é" * 513, "the id is longer than 1,024 bytes"), (None, "the id is missing")],
-)
-def test_an_id_that_the_store_cannot_index_is_rejected(post_id, reason):
-    assert stored_id_reject_reason(post_id) == reason

@@ -56,6 +56,12 @@ def test_json_lines_name_file_and_line_also_of_repeated_lines(spark, feed, tmp_p
     assert "c.jsonl, line 2" in capsys.readouterr().out
 
 
+def test_a_post_whose_id_is_too_long_names_its_line(spark, feed, tmp_path):
+    file = feed.add_text("a.jsonl", "\n".join([GOOD, json.dumps({"id": "x" * 3000, "text": "a storm"})]))
+    StreamHarness(spark, feed.folder, tmp_path / "state").run()
+    assert origins(tmp_path / "state") == [(str(file), 2, "the id is longer than 1,024 bytes")]
+
+
 @pytest.mark.parametrize("mode", ["replicated", "partitioned"])
 def test_csv_and_parquet_name_line_and_row(spark, feed, tmp_path, mode):
     feed.add_text("0.csv", 'id,text,lat,lon\n1,"two\nlines of storm",,\n\n2,storm,95,1\n3,storm\n')

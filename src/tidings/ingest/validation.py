@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tidings.config import MAX_TEXT_BYTES
 from tidings.schemas import CORRUPT_RECORD
 
-MAX_ID_BYTES = 1_024  # of a stored post; PostgreSQL can index up to 2,700
+MAX_ID_BYTES = 1_024  # PostgreSQL can index up to 2,700
 COORDINATE_LIMITS = {"lat": 90, "lon": 180}  # degrees
 
 UNREADABLE_LINE = "the line cannot be read"
@@ -57,16 +57,11 @@ def post_reject_reason(post: Mapping[str, Any]) -> str | None:
         return too_long("text", MAX_TEXT_BYTES)
     if not _is_utf8(data):
         return not_utf8("text")
-    if post.get("id") is None:
+    if (post_id := post.get("id")) is None:
         return missing_field("id")
+    if len(str(post_id).encode("utf-8", "surrogatepass")) > MAX_ID_BYTES:
+        return too_long("id", MAX_ID_BYTES)
     return next(filter(None, (_coordinate_reject_reason(name, post.get(name)) for name in COORDINATE_LIMITS)), None)
-
-
-def stored_id_reject_reason(post_id: str | None) -> str | None:
-    """Return the reason why the store cannot keep a post with this id, or None."""
-    if post_id is None:
-        return missing_field("id")
-    return too_long("id", MAX_ID_BYTES) if len(post_id.encode("utf-8", "surrogatepass")) > MAX_ID_BYTES else None
 
 
 def invalid_rows(batch: pa.RecordBatch, positions: NDArray[np.float64]) -> NDArray[np.intp]:
@@ -78,8 +73,12 @@ def invalid_rows(batch: pa.RecordBatch, positions: NDArray[np.float64]) -> NDArr
     is_invalid |= np.abs(positions[:, 1]) > COORDINATE_LIMITS["lat"]
     text_bytes = pc.binary_length(batch.column("text"))
     is_invalid |= pc.fill_null(pc.greater(text_bytes, MAX_TEXT_BYTES), True).to_numpy(zero_copy_only=False)
-    if batch.column("id").null_count:
-        is_invalid |= pc.is_null(batch.column("id")).to_numpy(zero_copy_only=False)
+    ids = batch.column("id")
+    if pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type):
+        too_long_or_missing = pc.fill_null(pc.greater(pc.binary_length(ids), MAX_ID_BYTES), True)
+        is_invalid |= too_long_or_missing.to_numpy(zero_copy_only=False)
+    elif ids.null_count:
+        is_invalid |= pc.is_null(ids).to_numpy(zero_copy_only=False)
     if CORRUPT_RECORD in batch.schema.names:
         is_invalid |= batch.column(CORRUPT_RECORD).is_valid().to_numpy(zero_copy_only=False)
     return np.flatnonzero(is_invalid)
@@ -95,6 +94,7 @@ def reject_reason_sql(columns: Collection[str]) -> str:
     cases[f"octet_length(text) > {MAX_TEXT_BYTES}"] = too_long("text", MAX_TEXT_BYTES)
     cases["NOT is_valid_utf8(text)"] = not_utf8("text")
     cases["id IS NULL"] = missing_field("id")
+    cases[f"octet_length(CAST(id AS STRING)) > {MAX_ID_BYTES}"] = too_long("id", MAX_ID_BYTES)
     for name, limit in COORDINATE_LIMITS.items() if "lat" in columns else ():
         cases[f"{name} = double('infinity')"] = not_a_number(name)
         cases[f"abs({name}) > {limit}"] = out_of_range(name)

@@ -13,7 +13,7 @@ from fastapi import APIRouter
 from tidings.delivery.feeds.model import parse_post_time
 from tidings.errors import InputError, StoreError
 from tidings.ingest.inbox import write_posts
-from tidings.ingest.validation import missing_field, post_reject_reason, stored_id_reject_reason
+from tidings.ingest.validation import missing_field, post_reject_reason
 from tidings.text.sanitize import clean_link, clean_text
 from tidings.web import schemas
 from tidings.web.context import Context, OwnerInTurn
@@ -72,11 +72,9 @@ def _clean_row(post: NewPost, owner: str, row: str) -> dict[str, Any]:
         cleaned["link"] = link
     if tags := [tag for tag in map(clean_text, post.tags) if tag.strip()]:
         cleaned["tags"] = tags
-    identity = f"api:{owner}:{_identify(post, cleaned)}"
-    cleaned = {"id": identity, **cleaned}
+    cleaned = {"id": f"api:{owner}:{_identify(post, cleaned)}", **cleaned}
     reason = post_reject_reason(cleaned) if cleaned["text"].strip() else missing_field("text")
-    reason = reason or _time_reject_reason(cleaned.get("time"))
-    if reason := reason or stored_id_reject_reason(identity):
+    if reason := reason or _time_reject_reason(cleaned.get("time")):
         raise InputError(f"{reason[0].upper()}{reason[1:]}{row}.")
     return cleaned
 
