@@ -66,6 +66,13 @@ def test_match_is_one_line_of_cursor_id_time_author_text_and_link(store, run_mat
     assert err == f"tidings: continue with --since {match.cursor}\n"
 
 
+def test_a_missing_time_or_author_is_a_plain_dash_and_values_are_neutralized(store, run_matches):
+    commit_matches(store, 1, ["=a"], text=["-1+1"])
+    commit_matches(store, 2, ["b"], text=["storm"], author=["@bo"])
+    fields = [line.split("\t")[1:] for line in run_matches(1)[1].splitlines()]
+    assert fields == [["'=a", "-", "-", "'-1+1", ""], ["b", "-", "'@bo", "storm", ""]]
+
+
 def test_continuing_from_the_cursor_shows_each_match_once(store, run_matches):
     commit_matches(store, 1, list(range(5)))
     seen, cursor = [], 0

@@ -153,12 +153,13 @@ def _print_json(match: StoredMatch) -> None:
 def _line_printer(console: Console) -> Callable[[StoredMatch], None]:
     """Return a function that prints styled lines on a terminal, else fields separated by tabs."""
     if not console.is_terminal:
-        return lambda match: print("\t".join(map(neutralize_cell, _cells(match))))
+        return lambda match: print("\t".join(_cells(match)))
     return lambda match: print_rich(console, _styled_line(match, console.width))
 
 
 def _cells(match: StoredMatch) -> list[str]:
-    return [*_fields(match), _text(match, _TEXT_CELLS), _link(match)]
+    """Return the fields for a pipe; values, but not the placeholder, are neutralized for spreadsheets."""
+    return [*_fields(match, neutralize_cell), neutralize_cell(_text(match, _TEXT_CELLS)), _link(match)]
 
 
 def _styled_line(match: StoredMatch, width: int) -> Text:
@@ -169,10 +170,11 @@ def _styled_line(match: StoredMatch, width: int) -> Text:
     return Text.assemble(("  ".join(fields), "dim"), "  ", (author, "bold"), "  ", text, "  ", (link, "cyan"))
 
 
-def _fields(match: StoredMatch) -> list[str]:
-    """Return cursor, post id, time and author without control characters."""
-    fields = (match.post_id, match.time or "-", match.author or "-")
-    return [str(match.cursor), *(to_line(str(field), _FIELD_CELLS) for field in fields)]
+def _fields(match: StoredMatch, escape: Callable[[str], str] = str) -> list[str]:
+    """Return cursor, post id, time and author without control characters; `-` for one that is missing."""
+    values = (to_line(str(value or ""), _FIELD_CELLS) for value in (match.time, match.author))
+    post_id = escape(to_line(str(match.post_id), _FIELD_CELLS))
+    return [str(match.cursor), post_id, *(escape(value) if value else "-" for value in values)]
 
 
 def _text(match: StoredMatch, cells: int) -> str:
