@@ -107,6 +107,16 @@ def test_passwords_of_feeds_are_never_printed(tmp_path, capsys):
         assert store.feeds.add(with_password) == 1
 
 
+@pytest.mark.parametrize("end", ["/", "?", "#"])
+def test_the_password_of_a_rejected_feed_is_not_printed(tmp_path, capsys, end):
+    file = tmp_path / "list.opml"
+    file.write_text(f'<opml><body><outline xmlUrl="https://u:pass{end}secret@h.example/f"/></body></opml>')
+    run(["feeds", "import", str(file), "--json", "--state", str(tmp_path / "state")])
+    printed = capsys.readouterr().out
+    (rejected,) = json.loads(printed)["rejected"]
+    assert ("pass" in printed, rejected["url"]) == (False, "https://•••@h.example/f")
+
+
 def test_measure_replaces_its_own_site_and_keeps_others(tmp_path, capsys):
     file = tmp_path / "latencies.csv"
     file.write_text("site,host,ms\nmoon,a.example,1300.000\nhere,gone.example,1.000\n")

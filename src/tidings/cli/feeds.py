@@ -113,7 +113,7 @@ def import_feeds(
     work_dir: WorkDirOption = None,
 ) -> None:
     from tidings.crawl.opml import read_opml
-    from tidings.net.urls import mask_userinfo
+    from tidings.net.urls import mask_rejected
 
     listed = read_opml(_read_bytes(file))
     if not listed:
@@ -125,7 +125,7 @@ def import_feeds(
                 store.feeds.add(feed.url, owner, feed.title)
                 added += 1
             except InputError as error:
-                rejected.append({"url": mask_userinfo(feed.url), "reason": str(error)})
+                rejected.append({"url": mask_rejected(feed.url), "reason": str(error)})
     if as_json:
         print(safe_json({"added": added, "rejected": rejected}))
         return

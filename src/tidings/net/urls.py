@@ -80,8 +80,13 @@ def _scheme_error(given: str) -> InputError:
 
 def _show(given: str) -> str:
     """Return the beginning of an invalid address, quoted; everything before an `@` may be a password."""
-    shown = _BEFORE_AT_SIGN.sub(rf"\g<1>{_MASK}@", given)
+    shown = mask_rejected(given)
     return repr(shown[:_SHOWN_CHARACTERS]) + ("…" if len(shown) > _SHOWN_CHARACTERS else "")
+
+
+def mask_rejected(given: str) -> str:
+    """Return an address that `normalize_url` rejects with everything before its last `@` masked."""
+    return _BEFORE_AT_SIGN.sub(rf"\g<1>{_MASK}@", given)
 
 
 def mask_userinfo(url: str) -> str:
