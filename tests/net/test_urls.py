@@ -51,6 +51,17 @@ def test_errors_of_addresses_have_no_words_of_programmers(url, sentence):
     assert str(raised.value) == sentence
 
 
+@pytest.mark.parametrize(
+    "url", ["https:/u:secret@e.org/ok", "HTTP:u:secret@e.org/", "https:/u:secret@e.org/?a=x://y",
+            "ftp:/u:secret@e.org/",
+            "feed:https:/u:secret@e.org/"]
+)  # fmt: skip
+def test_a_scheme_without_two_slashes_is_not_taken_for_a_host(url):
+    with pytest.raises(InputError, match="write // after the scheme") as raised:
+        normalize_url(url)
+    assert "secret" not in str(raised.value)
+
+
 @pytest.mark.parametrize("url", ["localhost:8000/feed", "example.org", "192.0.2.1/feed", "http://intranet/feed"])
 def test_a_host_without_scheme_needs_a_dot(url):
     assert normalize_url(url).startswith("http")

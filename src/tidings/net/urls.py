@@ -12,6 +12,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f\u200b-\u200f\u2028-\u202e\ufeff\ud800-\udfff]")
 _SAFE_CHARACTERS = "%/:=&?~#+!$,;'@()*[]|"
 _OTHER_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:(?!//|\d)", re.IGNORECASE)
+_MISSING_SLASH = re.compile(r"https?:(?!//)|[a-z][a-z0-9+-]*:/(?!/)", re.IGNORECASE)
 _SHOWN_CHARACTERS = 80
 _MASK = "•••"
 _USERINFO = re.compile(r"^((?:[a-z][a-z0-9+.-]*:)?//)?[^/?#]*@", re.IGNORECASE)
@@ -31,6 +32,8 @@ def normalize_url(url: str) -> str:
         raise _invalid(url, f"it has more than {MAX_URL_CHARACTERS:,} characters")
     if unprintable := _UNPRINTABLE.search(text):
         raise _invalid(url, "it has spaces" if unprintable[0] == " " else "it has unprintable characters")
+    if _MISSING_SLASH.match(text):  # otherwise the scheme would become the host, and a password part of the path
+        raise _invalid(url, "write // after the scheme, like https://example.org/feed")
     return _rebuild(text if "://" in text else _add_scheme(text), url)
 
 
