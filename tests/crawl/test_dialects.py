@@ -166,6 +166,11 @@ def test_text_that_was_encoded_twice_is_repaired(broken, text):
     assert only(rss(item("1", title=broken.replace("\x9d", "&#157;")))).title == text
 
 
+@pytest.mark.parametrize("link", ["https://h.example/cafÃ©", "https://h.example/café"])
+def test_a_link_that_was_encoded_twice_is_repaired(link):
+    assert only(rss(f"<item><guid>1</guid><link>{link}</link></item>")).link == "https://h.example/caf%C3%A9"
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "plain", "don’t", "é", "Ã", "IRMÃ", "“IRMÔ", "MANHÃ\xa0É", "Â", "naïve café", "Привет", "日本語", "x² ± 3 °C",

@@ -65,7 +65,7 @@ def clean_article(raw: RawArticle, base: str) -> Article:
     """Return one article without markup."""
     return Article(
         guid=" ".join(clean_text(raw.guid[:_MAX_RAW_ID].strip(), MAX_ID).split()),  # not repaired: it is a key
-        link=web_link(raw.link, base),
+        link=web_link(repair_mojibake(raw.link), base),
         title=to_single_line(raw.title, MAX_TITLE, raw.title_is_html),
         text=to_plain_text(raw.text, MAX_TEXT, raw.is_html),
         author=_drop_mail(to_single_line(raw.author, MAX_NAME, True)),
