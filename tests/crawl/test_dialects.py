@@ -30,13 +30,21 @@ def only(document, url=URL):
 
 @pytest.mark.parametrize(
     "written",
-    ["Sat, 03 Sept 2022 09:37:11 GMT", "2022-09-03 09:37:11 UTC", "Sat, 3 September 2022 09:37:11 Z",
+    ["Sat, 03 Sept 2022 09:37:11 GMT", "2022-09-03 09:37:11 +0000 UTC", "2022-09-03 11:37:11.5 +0200 CEST",
+     "Sat, Sept 3 2022 09:37:11", "Sat Sept 3 2022 09:37:11 GMT", "September 3 2022, 9:37:11",
+     "2022-09-03 09:37:11 UTC", "Sat, 3 September 2022 09:37:11 Z",
      "2022-9-3 9:37:11", "  2022-09-03\n09:37:11Z ",
      "Sat 03 Sep 2022 11:37:11 +02:00", "Sat, 03 Sep 2022 09:37:11 GMT+00:00", "2022-09-03T11:37:11 CEST",
      "September 3, 2022 9:37:11 AM", "Sat, 03-Sep-2022 21:37:11 +1200", "2022-09-03 05:37:11 EDT"],
 )  # fmt: skip
 def test_common_dialects_of_dates_are_parsed(written):
     assert parse_date(written) == NOON
+
+
+def test_midnight_may_be_the_end_of_a_day():
+    midnight = parse_date("2022-09-03T00:00:00Z")
+    assert parse_date("Fri, 02 Sep 2022 24:00:00 GMT") == parse_date("Sept 3 2022") == midnight
+    assert parse_date("Fri, 02 Sep 2022 24:00:01 GMT") is None
 
 
 def test_seconds_of_one_digit_are_parsed():

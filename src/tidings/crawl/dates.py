@@ -20,16 +20,20 @@ _RFC_822 = re.compile(  # the format of nearly all dates in RSS
     re.ASCII,
 )
 _SLASHES = re.compile(r"(\d{4})/(\d\d?)/(\d\d?) (\d\d?):(\d\d):(\d\d)", re.ASCII)
-_TIME = (  # 9:37, 09:37:11.5, 9:37 PM; then a zone: Z, UTC, PDT, +0200, GMT+02:00
+_TIME = (  # 9:37, 09:37:11.5, 9:37 PM; then a zone: Z, UTC, PDT, +0200, GMT+02:00, +0000 UTC
     r"(?P<hour>\d\d?):(?P<minute>\d\d?)(?::(?P<second>\d\d?)(?:[.,]\d{1,9})?)? ?(?P<half>[ap]m)? ?"
-    r"(?:(?:gmt|utc|z)?(?P<sign>[+-])(?P<zone_hours>\d\d):?(?P<zone_minutes>[0-5]\d)?|(?P<zone>[a-z]{1,5}))?"
+    r"(?:(?:gmt|utc|z)?(?P<sign>[+-])(?P<zone_hours>\d\d):?(?P<zone_minutes>[0-5]\d)?(?: [a-z]{1,5})?"
+    r"|(?P<zone>[a-z]{1,5}))?"
 )
 _LOOSE_DATES = tuple(
     re.compile(rf"{date}(?:{separator}{_TIME})?", re.ASCII | re.IGNORECASE)
     for date, separator in (
         (r"(?P<year>[12]\d{3})-(?P<month>\d\d?)-(?P<day>\d\d?)", "[t ]"),
         (r"(?:[a-z]{2,9}\.?,? ?)?(?P<day>\d\d?)[ -](?P<month>[a-z]{3,9})\.?,?[ -](?P<year>[12]\d{3})", ",? "),
-        (r"(?:[a-z]{2,9}\.?, ?)?(?P<month>[a-z]{3,9})\.? (?P<day>\d\d?), ?(?P<year>[12]\d{3})", ",? "),
+        (
+            r"(?:[a-z]{2,9}(?:\.?, ?|\.? ))?(?P<month>[a-z]{3,9})\.? (?P<day>\d\d?)(?:, ?| )(?P<year>[12]\d{3})",
+            ",? ",
+        ),
     )
 )
 
@@ -40,7 +44,9 @@ def parse_date(text: str) -> float | None:
     if (parts := _RFC_822.fullmatch(text)) and parts[2].lower() in _MONTHS:
         day, month, year, hour, minute, second, offset_hours, offset_minutes = parts.groups()
         offset_s = int(offset_hours) * 3_600 + int(f"{offset_hours[0]}{offset_minutes}") * 60 if offset_hours else 0
-        return _to_timestamp(offset_s, int(year), _MONTHS[month.lower()], int(day), int(hour), int(minute), int(second))
+        date = (int(year), _MONTHS[month.lower()], int(day), int(hour), int(minute), int(second))
+        if (at := _to_timestamp(offset_s, *date)) is not None:
+            return at
     if parts := _SLASHES.fullmatch(text):
         return _to_timestamp(0, *map(int, parts.groups()))
     return parse_any_date(text)
