@@ -50,7 +50,7 @@ def _rss(text):
 
 
 FUNCTIONS = {
-    "an article": lambda text: clean_article(RawArticle(*[text] * 6, tags=[text, text]), URL),
+    "an article": lambda text: clean_article(RawArticle(*[text] * 5, dates=[text, text], tags=[text, text]), URL),
     "an HTML text": lambda text: to_plain_text(text, 100_000, True),
     "an RSS document": lambda text: parse_xml.parse_xml_feed(_rss(text), "", URL),
     "the start of a document": lambda text: decode_document(f"<?xml {text}".encode("utf-8", "replace"), "utf-8"),

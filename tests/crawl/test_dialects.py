@@ -41,6 +41,43 @@ def test_common_dialects_of_dates_are_parsed(written):
     assert parse_date(written) == NOON
 
 
+NAMESPACES = 'xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:dcterms="http://purl.org/dc/terms/"'
+DATE = "2022-09-03 09:37:11"
+
+
+def dated_rss(dates):
+    return f"<rss {NAMESPACES}><channel><item><title>A</title>{dates}</item></channel></rss>"
+
+
+def dated_atom(dates):
+    return ATOM.replace("<feed", f"<feed {NAMESPACES}").format(f"<entry><title>A</title>{dates}</entry>")
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        dated_rss(f"<pubDate>foo</pubDate><dc:date>{DATE}</dc:date>"),
+        dated_rss(f"<pubDate>foo</pubDate><dc:date>{DATE}</dc:date>") + BROKEN_XML,
+        dated_atom(f"<published>foo</published><updated>{DATE}</updated>"),
+        dated_atom(f"<published>foo</published><updated>{DATE}</updated>") + BROKEN_XML,
+        '{"items": [{"id": "1", "date_published": "foo", "date_modified": "2022-09-03 09:37:11"}]}',
+    ],
+)
+def test_the_first_valid_date_counts(document):
+    assert only(document).published_at == NOON
+
+
+@pytest.mark.parametrize("name", ["pubDate", "dc:date", "dcterms:created", "dcterms:issued", "dcterms:modified",
+                                  "published", "date"])  # fmt: skip
+def test_a_date_of_rss_has_one_of_several_names(name):
+    assert only(dated_rss(f"<{name}>{DATE}</{name}>")).published_at == NOON
+
+
+@pytest.mark.parametrize("name", ["published", "issued", "pubDate", "updated", "modified", "dc:date", "dcterms:issued"])
+def test_a_date_of_atom_has_one_of_several_names(name):
+    assert only(dated_atom(f"<{name}>{DATE}</{name}>")).published_at == NOON
+
+
 def test_midnight_may_be_the_end_of_a_day():
     midnight = parse_date("2022-09-03T00:00:00Z")
     assert parse_date("Fri, 02 Sep 2022 24:00:00 GMT") == parse_date("Sept 3 2022") == midnight

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from urllib.parse import urljoin
@@ -41,8 +41,8 @@ class RawArticle:
     title: str = ""
     text: str = ""
     author: str = ""
-    published: str = ""
-    published_at: float | None = None
+    dates: Sequence[str | float] = ()
+    """When it was published, as text or in seconds since 1970; the first valid date counts."""
     tags: list[str] = field(default_factory=list)
     is_html: bool = True
     title_is_html: bool = True
@@ -69,7 +69,7 @@ def clean_article(raw: RawArticle, base: str) -> Article:
         title=to_single_line(raw.title, MAX_TITLE, raw.title_is_html),
         text=to_plain_text(raw.text, MAX_TEXT, raw.is_html),
         author=_drop_mail(to_single_line(raw.author, MAX_NAME, True)),
-        published_at=_date(raw),
+        published_at=_first_date(raw.dates),
         tags=_clean_tags(raw.tags),
     )
 
@@ -103,10 +103,12 @@ def web_link(link: str, base: str) -> str:
         return ""
 
 
-def _date(raw: RawArticle) -> float | None:
-    if raw.published_at is not None and is_plausible(raw.published_at):
-        return raw.published_at
-    return parse_date(raw.published)
+def _first_date(dates: Iterable[str | float]) -> float | None:
+    for date in dates:
+        at = parse_date(date) if isinstance(date, str) else date
+        if at is not None and is_plausible(at):
+            return at
+    return None
 
 
 def _drop_mail(author: str) -> str:

@@ -37,7 +37,7 @@ def _item(item: dict[str, Any]) -> RawArticle:
         title=_text(item, "title"),
         text=plain or _text(item, "content_html") or _text(item, "summary"),
         author=_author(item),
-        published=_text(item, "date_published") or _text(item, "date_modified"),
+        dates=(_text(item, "date_published"), _text(item, "date_modified")),
         tags=[tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else [],
         is_html=not plain,
         title_is_html=False,

@@ -21,6 +21,7 @@ from tidings.crawl.normalize import (
 )
 
 _PLAIN = "text/plain"
+_DATES = ("published", "updated", "created")
 _FORMATS = defaultdict(lambda: "feed", rss="RSS channel", ato="Atom feed", cdf="CDF channel")
 
 
@@ -62,7 +63,6 @@ def _text(parsed: Any, name: str) -> str:
 
 def _raw(entry: Any, base: str) -> RawArticle:
     content = (entry.get("content") or [entry.get("summary_detail") or {}])[0]
-    kind = "published" if "published" in entry or "published_parsed" in entry else "updated"
     identity = _text(entry, "id")
     return RawArticle(
         guid=identity,
@@ -70,11 +70,21 @@ def _raw(entry: Any, base: str) -> RawArticle:
         title=_text(entry, "title"),
         text=content.get("value") or _text(entry, "summary"),
         author=_text(entry, "author"),
-        published=_text(entry, kind),
-        published_at=_seconds(entry.get(f"{kind}_parsed")),
+        dates=_dates(entry),
         tags=[str(tag.get("label") or tag.get("term") or "") for tag in entry.get("tags", [])],
         base=web_link(_text(entry.get("title_detail") or {}, "base"), base),
     )
+
+
+def _dates(entry: Any) -> list[str | float]:
+    """Return the dates in order of preference, each as feedparser parsed it and as it is written."""
+    dates: list[str | float] = []
+    for name in _DATES:
+        if f"{name}_parsed" in entry and (at := _seconds(entry[f"{name}_parsed"])) is not None:
+            dates.append(at)
+        if name in entry:
+            dates.append(str(entry[name] or ""))
+    return dates
 
 
 def _seconds(date: Any) -> float | None:

@@ -33,6 +33,10 @@ _DCTERMS, _SY = "{http://purl.org/dc/terms/}", "{http://purl.org/rss/1.0/modules
 _MEDIA = "{http://search.yahoo.com/mrss/}"
 _ITUNES = "{http://www.itunes.com/dtds/podcast-1.0.dtd}"  # in any case
 _MEDIA_TEXT, _ATOM_AUTHOR = f".//{_MEDIA}description", f"{_ATOM}author/{_ATOM}name"
+_ATOM_DATES = (
+    *(f"{_ATOM}{name}" for name in ("published", "issued", "pubDate", "updated", "modified")),
+    *(f"{_DC}date", f"{_DCTERMS}issued", f"{_DCTERMS}modified"),
+)
 _XML = "{http://www.w3.org/XML/1998/namespace}"
 _PERIODS = {"hourly": 3_600.0, "daily": 86_400.0, "weekly": 604_800.0, "monthly": 2_592_000.0, "yearly": 31_536_000.0}
 _REPAIRABLE = {errors.codes[name] for name in (errors.XML_ERROR_INVALID_TOKEN, errors.XML_ERROR_UNDEFINED_ENTITY)}
@@ -125,7 +129,10 @@ def _names(ns: str) -> _Names:
         titles=_lower(f"{ns}title", f"{_DC}title", f"{_MEDIA}title"),
         texts=_lower(f"{_CONTENT}encoded", f"{ns}description", f"{_DC}description", f"{_ITUNES}summary"),
         authors=_lower(f"{_DC}creator", f"{ns}author", f"{_ITUNES}author"),
-        dates=_lower(f"{ns}pubDate", f"{_DC}date", f"{_DCTERMS}created", f"{_ATOM}published", f"{_ATOM}updated"),
+        dates=_lower(
+            *(f"{ns}pubDate", f"{_DC}date", f"{_DCTERMS}created", f"{_DCTERMS}issued", f"{ns}published", f"{ns}date"),
+            *(f"{_ATOM}published", f"{_ATOM}updated", f"{_DCTERMS}modified"),
+        ),
         tags=_lower(f"{ns}category", f"{_DC}subject"),
         keywords=_lower(f"{_ITUNES}keywords"),
     )
@@ -151,7 +158,7 @@ def _item(item: Element, ns: str, base: str) -> RawArticle:
         title=_first_of(texts, names.titles),
         text=_first_of(texts, names.texts) or _first(item, _MEDIA_TEXT),
         author=_first_of(texts, names.authors) or _first(item, _ATOM_AUTHOR),
-        published=_first_of(texts, names.dates),
+        dates=[texts[name] for name in names.dates if name in texts],
         tags=[*tags, *filter(None, _first_of(texts, names.keywords).split(","))],
         base=_base(item, base),
     )
@@ -211,7 +218,7 @@ def _entry(entry: Element, base: str) -> RawArticle:
         title=title or _first(entry, f"{_MEDIA}title"),
         text=text,
         author=_first(entry, _ATOM_AUTHOR, f"{_DC}creator"),
-        published=_first(entry, f"{_ATOM}published", f"{_ATOM}updated", f"{_DC}date"),
+        dates=[_first(entry, name) for name in _ATOM_DATES],
         tags=[element.get("label") or element.get("term") or "" for element in entry.iterfind(f"{_ATOM}category")],
         is_html=is_html,
         title_is_html=title_is_html,
