@@ -129,6 +129,8 @@ def test_a_web_address_as_id_is_the_link_of_a_json_item():
     [
         ("", "<![CDATA[<p>Tom &amp; <b>Jerry</b></p>]]>", "Tom & Jerry"),
         ("", "a &lt;br&gt; b", "a\nb"),
+        ("", "<![CDATA[<section>Tom</section><section>Jerry</section>]]>", "Tom\nJerry"),
+        ("", "<![CDATA[<article>Tom</article>]]>", "Tom"),
         ("", "Tom &amp;amp; Jerry", "Tom & Jerry"),
         ("", "1 &lt; 2 &amp; 3 > 2", "1 < 2 & 3 > 2"),
         ("", "use Vec&lt;T&gt;", "use Vec<T>"),

@@ -26,7 +26,7 @@ WEB = ("https://", "http://")
 _RAW_CHARACTERS_PER_CHARACTER = 20  # HTML is longer than its text; more than this is not converted
 _MAX_RAW_ID = 4 * MAX_ID
 _CLOSING_TAG = re.compile(
-    r"</(?:[abipsu]|em|strong|div|span|[uo]l|li|h[1-6]|blockquote|table|code|pre|figure)>", re.IGNORECASE
+    r"</(?:[abipsu]|em|strong|div|section|article|span|[uo]l|li|h[1-6]|blockquote|table|code|pre|figure)>", re.IGNORECASE
 )
 _EMPTY_TAG = re.compile(r"<(?:br|hr|img|p)\b[^<>]{0,2000}>", re.IGNORECASE)
 _ENTITY = re.compile(r"&(?:#[0-9]{2,7}|#[xX][0-9a-fA-F]{2,6}|[A-Za-z][A-Za-z0-9]{1,31});")
