@@ -20,6 +20,7 @@ RDF = '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="h
 RDF_ITEM = '<item rdf:about="1"><title>A</title><link>https://a.example/x</link></item>'
 ATOM = '<feed xmlns="http://www.w3.org/2005/Atom"><title>T</title>{}</feed>'
 NOON = 1_662_197_831.0  # 2022-09-03 09:37:11 UTC
+BARE_ITEM = '<item><guid isPermaLink="false">1</guid></item>'
 BROKEN_XML = "<x>&</rss>"  # sends a document to the lenient parser
 
 
@@ -193,6 +194,20 @@ def test_a_feed_without_items_has_the_reason(document, note):
     found = parse(document.encode(), "", URL)
     assert (found.articles, found.note) == ((), note)
     assert parse(rss(item("1")), "", URL).note == ""
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "<rss><channel><item><guid>1</guid></item><item><guid>2</guid><pubDate>x</pubDate></item></channel></rss>",
+        f"<rss><channel>{2 * BARE_ITEM}</channel></rss>{BROKEN_XML}",
+        ATOM.format("<entry><id>1</id></entry><entry><id>2</id></entry>"),
+        '{"items": [{"id": 1}, {"id": 2}]}',
+    ],
+)
+def test_a_feed_whose_items_have_only_an_id_has_the_reason(document):
+    found = parse(document.encode(), "", URL)
+    assert found.note == "no posts: all 2 items have neither text nor title nor link"
 
 
 @pytest.mark.parametrize(

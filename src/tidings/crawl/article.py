@@ -25,7 +25,7 @@ class Article:
 
 @dataclass(frozen=True, slots=True)
 class ParsedFeed:
-    """A parsed feed. `ttl_s` is the interval of visits that it requests, or 0; `note` is why it has no articles."""
+    """A parsed feed. `ttl_s` is the interval of visits that it requests, or 0; `note` is why it gives no posts."""
 
     title: str
     site: str

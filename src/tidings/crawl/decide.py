@@ -59,7 +59,7 @@ class VisitMemory:
     document: str = ""  # a hash
     ttl_s: float = 0.0  # interval that the document requested
     rhythm: UpdateHistory = field(default_factory=UpdateHistory)
-    note: str = ""  # why the document has no articles
+    note: str = ""  # why the document gives no posts
     cost: VisitCost = field(default_factory=VisitCost)  # of the last visit
 
     @classmethod

@@ -26,7 +26,8 @@ WEB = ("https://", "http://")
 _RAW_CHARACTERS_PER_CHARACTER = 20  # HTML is longer than its text; more than this is not converted
 _MAX_RAW_ID = 4 * MAX_ID
 _CLOSING_TAG = re.compile(
-    r"</(?:[abipsu]|em|strong|div|section|article|span|[uo]l|li|h[1-6]|blockquote|table|code|pre|figure)>", re.IGNORECASE
+    r"</(?:[abipsu]|em|strong|div|section|article|span|[uo]l|li|h[1-6]|blockquote|table|code|pre|figure)>",
+    re.IGNORECASE,
 )
 _EMPTY_TAG = re.compile(r"<(?:br|hr|img|p)\b[^<>]{0,2000}>", re.IGNORECASE)
 _ENTITY = re.compile(r"&(?:#[0-9]{2,7}|#[xX][0-9a-fA-F]{2,6}|[A-Za-z][A-Za-z0-9]{1,31});")
@@ -56,8 +57,12 @@ def clean_articles(raw_articles: Iterable[RawArticle], base: str) -> tuple[Artic
     return tuple([article for article in cleaned if article.guid or article.link or article.title or article.text])
 
 
-def explain_no_items(reason: str, items: int) -> str:
-    """Return why a feed has no articles: it has no items (the reason), or only items without content."""
+def explain_no_posts(articles: Sequence[Article], reason: str, items: int) -> str:
+    """Return why a feed gives no posts: it has no items (the reason), or none with content; else an empty string."""
+    if any(article.text or article.title or article.link for article in articles):
+        return ""
+    if articles:
+        return f"no posts: all {items:,} items have neither text nor title nor link"
     return f"no items: {f'all {items:,} items are empty' if items else reason}"
 
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tidings.crawl.article import MAX_LANG, MAX_TITLE, NotAFeed, ParsedFeed
-from tidings.crawl.normalize import WEB, RawArticle, clean_articles, explain_no_items, to_single_line, web_link
+from tidings.crawl.normalize import WEB, RawArticle, clean_articles, explain_no_posts, to_single_line, web_link
 
 
 def parse_json_feed(document: bytes, url: str) -> ParsedFeed:
@@ -24,7 +24,7 @@ def parse_json_feed(document: bytes, url: str) -> ParsedFeed:
         site=site,
         articles=articles,
         lang=to_single_line(_text(feed, "language"), MAX_LANG, False),
-        note="" if articles else explain_no_items("this JSON Feed is empty", len(feed["items"])),
+        note=explain_no_posts(articles, "this JSON Feed is empty", len(feed["items"])),
     )
 
 

@@ -14,7 +14,7 @@ from tidings.crawl.normalize import (
     WEB,
     RawArticle,
     clean_articles,
-    explain_no_items,
+    explain_no_posts,
     parse_ttl,
     to_single_line,
     web_link,
@@ -44,7 +44,7 @@ def parse_any_feed(document: bytes, content_type: str, url: str) -> ParsedFeed:
         articles=articles,
         ttl_s=parse_ttl(_text(parsed.feed, "ttl")),
         lang=to_single_line(_text(parsed.feed, "language"), MAX_LANG, False),
-        note="" if articles else explain_no_items(f"this {_FORMATS[parsed.version[:3]]} is empty", len(parsed.entries)),
+        note=explain_no_posts(articles, f"this {_FORMATS[parsed.version[:3]]} is empty", len(parsed.entries)),
     )
 
 

@@ -18,7 +18,7 @@ from tidings.crawl.normalize import (
     WEB,
     RawArticle,
     clean_articles,
-    explain_no_items,
+    explain_no_posts,
     looks_like_html,
     parse_ttl,
     to_single_line,
@@ -104,7 +104,7 @@ def _rss(root: Element, channel: Element, ns: str, url: str) -> ParsedFeed:
         articles=articles,
         ttl_s=max(parse_ttl(_first(channel, f"{ns}ttl")), _period(channel)),
         lang=to_single_line(_first(channel, f"{ns}language", f"{_DC}language"), MAX_LANG, False),
-        note="" if articles else explain_no_items(f"this {kind} is empty", len(items)),
+        note=explain_no_posts(articles, f"this {kind} is empty", len(items)),
     )
 
 
@@ -194,7 +194,7 @@ def _atom(feed: Element, url: str) -> ParsedFeed:
         articles=articles,
         ttl_s=_period(feed),
         lang=to_single_line(feed.get(f"{_XML}lang", ""), MAX_LANG, False),
-        note="" if articles else explain_no_items("this Atom feed is empty", len(entries)),
+        note=explain_no_posts(articles, "this Atom feed is empty", len(entries)),
     )
 
 
