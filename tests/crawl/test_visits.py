@@ -10,6 +10,7 @@ import pytest
 from tests.crawl.servers import BEGIN, OPTIONS, after_visit, feed, visit_all
 
 from tidings.crawl.crawler import Crawler
+from tidings.crawl.decide import VisitMemory
 from tidings.crawl.parse import parse
 from tidings.crawl.parser_process import CPU_S, ParserProcess
 from tidings.net.ssrf_guard import USER_AGENT
@@ -220,6 +221,60 @@ def test_later_articles_are_not_backlog():
     failed, first, second = visits(handler, 3)
     assert [len(outcome.visited.backlog) for outcome in (failed, first, second)] == [0, 1, 0]
     assert ids(second) == ["About b"]
+
+
+DAY_S = 86_400.0
+LATER = rss(
+    item("archive", date=1_500_000_000),
+    item("old", date=BEGIN - 2 * DAY_S),
+    item("today", date=BEGIN - DAY_S / 2),
+    item("new", date=BEGIN + 60),
+    item("undated"),
+)
+
+
+@pytest.mark.parametrize("first", [rss(), rss(item("new", date=BEGIN + 60))])
+def test_old_articles_of_a_later_document_are_backlog(first):
+    handler, _ = script_answers(answer(body=first), answer(body=LATER))
+    second = visits(handler, 2)[1].visited
+    backlog = {post["title"] for post in second.posts if post["id"] in second.backlog}
+    assert backlog == {"About archive", "About old"}
+    assert {"About today", "About undated"} <= {post["title"] for post in second.posts}
+
+
+@pytest.mark.parametrize(("newest", "sent"), [(1, [1, 0]), (2, [1, 1]), (9, [1, 2])])
+def test_later_articles_of_the_backlog_are_sent_up_to_its_limit(newest, sent):
+    first = rss(item("first", date=BEGIN - 3 * DAY_S))
+
+    async def run():
+        documents = iter([first, first + b" ", LATER])
+
+        async def handler(head, writer):
+            writer.write(answer(body=next(documents)))
+
+        async with http_server(handler) as url:
+            due, counts = feed(url), []
+            for _ in range(3):
+                outcome = (await visit_all([due], replace(OPTIONS, webhook_backlog=newest)))[1]
+                due = after_visit(due, outcome)
+                old = [post for post in outcome.visited.posts if post["title"][6:] in ("first", "archive", "old")]
+                counts.append(len(old) - len(outcome.visited.backlog))
+        return counts
+
+    assert asyncio.run(run()) == [sent[0], 0, sent[1]]
+
+
+def test_a_feed_that_an_older_version_read_first_sends_all_later_articles():
+    handler, _ = script_answers(answer(body=LATER))
+
+    async def run():
+        async with http_server(handler) as url:
+            known = replace(feed(url), memory=VisitMemory.from_json('{"visits": 1, "read_at": 1.0}'))
+            return (await visit_all([known]))[1]
+
+    visited = asyncio.run(run()).visited
+    assert (len(visited.posts), len(visited.backlog)) == (5, 0)
+    assert VisitMemory.from_json(visited.visit).first_read_at is None
 
 
 def test_a_feed_without_items_says_why_until_it_has_some():

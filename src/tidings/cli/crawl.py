@@ -41,7 +41,7 @@ tidings crawl --config tidings.toml
 
 tidings run --posts news/inbox --state news"""
 
-WEBHOOK_BACKLOG_HELP = "Articles that a feed has when it is added and that webhooks send: the newest N."
+WEBHOOK_BACKLOG_HELP = "Of the articles from before a feed was first read, webhooks send the newest N."
 INBOX = "inbox"
 InboxOption = Annotated[
     Path | None,

@@ -38,7 +38,7 @@ class CrawlOptions:
     user_agent: str = USER_AGENT
     max_connections: int = _MAX_CONNECTIONS
     webhook_backlog: int = 0
-    """Of the articles that a feed has when it is added, webhooks send this many, the newest."""
+    """Of the articles from before a feed was first read, webhooks send this many, the newest."""
     lane: Lane = ONLY
 
     def in_lane(self, lane: Lane) -> CrawlOptions:

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from tidings.crawl.article import Article, ParsedFeed
+from tidings.crawl.article import ParsedFeed
 from tidings.crawl.fetch import FeedResponse
 from tidings.crawl.identity import KnownArticle, NewArticle, diff_articles, pack_known
 from tidings.crawl.lanes import VisitCost
@@ -36,6 +36,7 @@ POSTPONED = "postponed"
 _GONE, _BUSY = 410, {429, 503}
 _MAX_VALIDATOR_CHARACTERS = 1_000  # longer validators are not sent back
 _MAX_REASON_CHARACTERS = 300
+_DATE_ERROR_S = 86_400.0  # of dates without time or zone
 _STATUS_REASONS = {
     304: "status 304 without a previous visit",
     401: "a password is required",
@@ -53,6 +54,8 @@ class VisitMemory:
     visits: int = 0
     checked_at: float | None = None
     read_at: float | None = None  # when a document was last read or unchanged
+    first_read_at: float | None = None  # also None for feeds that were first read by an older version
+    backlog_sent: int = 0  # articles of the backlog that webhooks send
     etag: str = ""
     last_modified: str = ""
     told_by: str = ""  # the URL that sent etag and last_modified
@@ -131,7 +134,8 @@ def decide_read(
 ) -> VisitOutcome:
     """Return the outcome of a visit that read a document; its new articles become posts.
 
-    Webhooks do not send the articles of the first document, except the newest `webhook_backlog`.
+    Webhooks do not send the backlog, except the newest `webhook_backlog`: the articles of the first document, and those
+    of later documents that were published more than a day before it was read. (It may have been empty or incomplete.)
     """
     diff = diff_articles(visit.known, document.articles, document.site, now)
     is_first = visit.memory.read_at is None
@@ -141,16 +145,26 @@ def decide_read(
         else visit.memory.rhythm
     )
     rhythm = replace(rhythm, window=len(document.articles))
-    before = replace(visit.memory, rhythm=rhythm, ttl_s=document.ttl_s, note=document.note, cost=cost)
-    memory = _after_visit(before, answer, now, 0 if is_first else len(diff.new), policy)
     posts = tuple(to_posts(visit, document, diff.new, now))
+    old = [post for post in posts if is_first or _is_older(post, visit.memory.first_read_at)]
+    backlog = find_backlog(old, max(0, webhook_backlog - visit.memory.backlog_sent))
+    before = replace(
+        visit.memory,
+        rhythm=rhythm,
+        ttl_s=document.ttl_s,
+        note=document.note,
+        cost=cost,
+        first_read_at=now if is_first else visit.memory.first_read_at,
+        backlog_sent=visit.memory.backlog_sent + len(old) - len(backlog),
+    )
+    memory = _after_visit(before, answer, now, 0 if is_first else len(diff.new), policy)
     visited = replace(
         _success(visit, answer, memory, now, policy, diff.has_gap),
         title=document.title,
         site=document.site,
         known=pack_known(diff.known),
         posts=posts,
-        backlog=find_backlog(posts, webhook_backlog) if is_first else (),
+        backlog=backlog,
     )
     return VisitOutcome(visited, "read", diff.updated, answer.wire_bytes, parse_cpu_s=cost.parse_cpu_s)
 
@@ -244,7 +258,7 @@ def to_posts(visit: FeedVisit, document: ParsedFeed, new: Iterable[NewArticle], 
                 "id": f"{feed}-{name}",
                 "text": text,
                 "title": article.title if article.text else "",
-                "time": _iso(article, now),
+                "time": _iso(now if article.published_at is None else article.published_at),
                 "author": article.author,
                 "lang": document.lang,
                 "tags": list(article.tags),
@@ -253,12 +267,16 @@ def to_posts(visit: FeedVisit, document: ParsedFeed, new: Iterable[NewArticle], 
             yield {key: value for key, value in post.items() if value}
 
 
+def _is_older(post: Mapping[str, Any], first_read_at: float | None) -> bool:
+    """Return whether a post was certainly published before its feed was first read."""
+    return first_read_at is not None and str(post["time"]) < _iso(first_read_at - _DATE_ERROR_S)
+
+
 def find_backlog(posts: Sequence[Mapping[str, Any]], newest: int) -> tuple[str, ...]:
     """Return the ids of all posts except the newest ones; of posts with equal times, the first are newer."""
     by_time = sorted(posts, key=lambda post: str(post["time"]), reverse=True)
     return tuple(str(post["id"]) for post in by_time[newest:])
 
 
-def _iso(article: Article, now: float) -> str:
-    at = article.published_at if article.published_at is not None else now
+def _iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

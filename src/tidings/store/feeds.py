@@ -72,7 +72,7 @@ class DueFeed(NamedTuple):
 class VisitRecord:
     """The result of a visit to a feed. ``known`` is None if the known articles did not change.
 
-    ``backlog`` has the ids of those posts that webhooks do not send: articles from before the feed was added.
+    ``backlog`` has the ids of those posts that webhooks do not send: articles from before the feed was first read.
     """
 
     feed: int
