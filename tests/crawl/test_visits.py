@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from email.utils import formatdate
+from hashlib import blake2b
 
 import pytest
 from tests.crawl.servers import BEGIN, OPTIONS, after_visit, feed, visit_all
 
 from tidings.crawl.crawler import Crawler
-from tidings.crawl.decide import VisitMemory
+from tidings.crawl.decide import VisitMemory, to_posts
+from tidings.crawl.identity import NewArticle
 from tidings.crawl.parse import parse
 from tidings.crawl.parser_process import CPU_S, ParserProcess
 from tidings.net.ssrf_guard import USER_AGENT
@@ -275,6 +277,29 @@ def test_a_feed_that_an_older_version_read_first_sends_all_later_articles():
     visited = asyncio.run(run()).visited
     assert (len(visited.posts), len(visited.backlog)) == (5, 0)
     assert VisitMemory.from_json(visited.visit).first_read_at is None
+
+
+def post_id(url, key=""):
+    document = parse(rss("a"), "", url)
+    new = [NewArticle(document.articles[0], "a")]
+    return next(iter(to_posts(feed(url), document, new, BEGIN, key)))["id"]
+
+
+def test_post_ids_reveal_nothing_about_the_password_of_a_feed():
+    url, key = "https://ann:secret@a.example/f", "5e" * 32
+    for guess in (url, "https://a.example/f"):
+        assert post_id(url, key) != f"{blake2b(guess.encode(), digest_size=16).hexdigest()[:12]}-a"
+    assert post_id(url, key) != post_id(url, "5f" * 32)
+    assert post_id(url, key) == post_id(url, key)  # a feed that is added again sends nothing twice
+
+
+def test_feeds_that_differ_in_the_password_only_have_different_posts():
+    first, second = (post_id(f"https://ann:{password}@a.example/f", "key") for password in "ab")
+    assert first != second
+
+
+def test_post_ids_of_feeds_without_password_are_the_same_in_all_versions():
+    assert post_id("https://a.example/f", "key") == post_id("https://a.example/f") == "01baa4cfeacd-a"
 
 
 def test_a_feed_without_items_says_why_until_it_has_some():

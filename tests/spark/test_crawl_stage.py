@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
+import pytest
 from tests.crawl.servers import OPTIONS
 
 from tidings.crawl.loop import CrawlLoop
 from tidings.spark.crawl_stage import assign_by_hash, crawl_round
 from tidings.store import open_store
+from tidings.stream import crawl_app
 from tidings.testing.feed_servers import rss
 
 
@@ -74,3 +77,20 @@ def test_rounds_return_every_article_once_and_then_only_new_ones(spark, tmp_path
     assert [health[feed].title for feed in feeds[:3]] == ["Feed 0", "Feed 1", "Feed 2"]
     assert (health[feeds[-1]].state, health[feeds[-1]].error) == ("failing", "not found")
     assert sum(len(file.read_text().splitlines()) for file in (tmp_path / "inbox").iterdir()) == 61
+
+
+def test_crawlers_get_the_secret_key_of_the_store_for_post_ids(tmp_path, monkeypatch):
+    class Started(Exception):
+        pass
+
+    def start_round(spark, feeds, known, options, crawlers):
+        raise Started(options.post_id_key)
+
+    spark = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=4))
+    monkeypatch.setattr(crawl_app, "_crawl_session", lambda master: nullcontext(spark))
+    monkeypatch.setattr(crawl_app, "crawl_round", start_round)
+    with open_store(tmp_path) as store:
+        store.feeds.add("https://a.example/f")
+        key = store.accounts.derive_key("post ids")
+    with pytest.raises(Started, match=key):
+        crawl_app.run_crawl(crawl_app.CrawlJob(str(tmp_path), tmp_path / "inbox", once=True))

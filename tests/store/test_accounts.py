@@ -6,6 +6,7 @@ import pytest
 from tests.store.batches import run_batch
 
 from tidings.errors import InputError, QuotaExceeded, UnknownOwner, UnknownSubscription
+from tidings.store import open_store
 from tidings.store.accounts import Quotas
 from tidings.store.feed_urls import NewestMatch
 from tidings.store.feeds import VisitRecord
@@ -153,6 +154,14 @@ def test_the_post_quota_counts_days_in_utc(store, clock):
     clock.now += 400
     store.accounts.count_posts("ann", 10)
     assert store.database.fetch("SELECT count(*) FROM published") == [(1,)]
+
+
+def test_a_derived_key_belongs_to_its_store_and_purpose(store, location):
+    key = store.accounts.derive_key("a")
+    assert (len(key), key) == (64, store.accounts.derive_key("a"))
+    assert key != store.accounts.derive_key("b")
+    with open_store(location) as again:
+        assert again.accounts.derive_key("a") == key
 
 
 def test_a_feed_url_works_until_it_is_renewed_or_its_subscription_removed(store):

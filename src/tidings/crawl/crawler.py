@@ -39,6 +39,8 @@ class CrawlOptions:
     max_connections: int = _MAX_CONNECTIONS
     webhook_backlog: int = 0
     """Of the articles from before a feed was first read, webhooks send this many, the newest."""
+    post_id_key: str = field(default="", repr=False)
+    """A secret: ids of the articles of feeds with a password reveal nothing about it."""
     lane: Lane = ONLY
 
     def in_lane(self, lane: Lane) -> CrawlOptions:
@@ -178,7 +180,9 @@ class _Visit:
                 )
                 now, schedule = self.clock(), self.options.schedule
                 return decide.decide_read(
-                    self.feed, answer, document, now, schedule, self.cost, webhook_backlog=self.options.webhook_backlog
+                    *(self.feed, answer, document, now, schedule, self.cost),
+                    webhook_backlog=self.options.webhook_backlog,
+                    post_id_key=self.options.post_id_key,
                 )
             except NotAFeed as error:
                 if not error.feeds or self.feed.memory.read_at is not None:

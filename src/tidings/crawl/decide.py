@@ -29,6 +29,7 @@ from tidings.crawl.schedule import (
     update_history,
 )
 from tidings.net.retry_after import parse_retry_after
+from tidings.net.urls import drop_userinfo
 from tidings.store.feeds import VisitRecord
 from tidings.text.sanitize import clean_text
 
@@ -131,6 +132,7 @@ def decide_read(
     cost: VisitCost,
     *,
     webhook_backlog: int = 0,
+    post_id_key: str = "",
 ) -> VisitOutcome:
     """Return the outcome of a visit that read a document; its new articles become posts.
 
@@ -145,7 +147,7 @@ def decide_read(
         else visit.memory.rhythm
     )
     rhythm = replace(rhythm, window=len(document.articles))
-    posts = tuple(to_posts(visit, document, diff.new, now))
+    posts = tuple(to_posts(visit, document, diff.new, now, post_id_key))
     old = [post for post in posts if is_first or _is_older(post, visit.memory.first_read_at)]
     backlog = find_backlog(old, max(0, webhook_backlog - visit.memory.backlog_sent))
     before = replace(
@@ -249,9 +251,11 @@ def _success(
     )
 
 
-def to_posts(visit: FeedVisit, document: ParsedFeed, new: Iterable[NewArticle], now: float) -> Iterable[dict[str, Any]]:
+def to_posts(
+    visit: FeedVisit, document: ParsedFeed, new: Iterable[NewArticle], now: float, post_id_key: str = ""
+) -> Iterable[dict[str, Any]]:
     """Yield new articles as posts for the stream; articles without any text are skipped."""
-    feed = blake2b(visit.url.encode(), digest_size=16).hexdigest()[:12]
+    feed = _hash_url(visit.url, post_id_key)
     for article, name in new:
         if text := article.text or article.title or article.link:
             post = {
@@ -265,6 +269,16 @@ def to_posts(visit: FeedVisit, document: ParsedFeed, new: Iterable[NewArticle], 
                 "link": article.link,
             }
             yield {key: value for key, value in post.items() if value}
+
+
+def _hash_url(url: str, key: str) -> str:
+    """Return the part of post ids that all articles of a feed have.
+
+    Every owner sees post ids, so a URL with a password is hashed with the secret key: nobody can test guesses of the
+    password. It is not hashed without the password, because feeds that differ only in it may have different articles.
+    """
+    secret = key.encode() if drop_userinfo(url) != url else b""
+    return blake2b(url.encode(), digest_size=16, key=secret).hexdigest()[:12]
 
 
 def _is_older(post: Mapping[str, Any], first_read_at: float | None) -> bool:

@@ -139,6 +139,11 @@ class Accounts:
         self._opaque_id_key = self._opaque_id_key or self._load_key()
         return hmac.new(self._opaque_id_key, f"{name}/{number}".encode(), "sha256").hexdigest()[:_OPAQUE_ID_CHARACTERS]
 
+    def derive_key(self, purpose: str) -> str:
+        """Return a secret key of this store for a purpose, as 64 hexadecimal digits."""
+        self._opaque_id_key = self._opaque_id_key or self._load_key()
+        return hmac.new(self._opaque_id_key, purpose.encode(), "sha256").hexdigest()
+
     def _load_key(self) -> bytes:
         """Return the key of this store; create it on first use."""
         sql = "INSERT INTO secret (name, value) VALUES ('disguise', ?) ON CONFLICT (name) DO NOTHING"

@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -68,10 +68,11 @@ def run_crawl(job: CrawlJob) -> CrawlStats:
             crawlers = job.crawlers or max(1, spark.sparkContext.defaultParallelism - EXTRA_SLOTS)  # asks the JVM
         stack.enter_context(set_event_on_signal(stop))
         LOG.info(Event("crawler started", feeds=sum(1 for _ in store.feeds.all()), inbox=job.inbox))
+        keyed_options = replace(job.options, post_id_key=store.accounts.derive_key("post ids"))
 
         def visit(feeds: Sequence[DueFeed], known: Mapping[int, str], lane: Lane) -> list[VisitOutcome]:
             outcomes: list[VisitOutcome] = []  # stays empty when stopped: the feeds stay due
-            options = job.options.in_lane(lane)
+            options = keyed_options.in_lane(lane)
             with ignore_errors_once_stopping(stop, Exception):
                 if lane is SLOW:
                     with cancel_jobs_on(stop, spark):
