@@ -208,7 +208,9 @@ def test_closed_pipe_is_not_an_error(run_tidings, tmp_path):
 
 
 def test_control_characters_of_queries_and_owners_are_removed(run_tidings):
-    run_tidings("subscribe", "storm \x1b[31m \x9b1m", "--owner", "an\x1b]0;x\x07n [bold]")
+    with open_store("tidings-state") as store:  # older versions accepted any name
+        store.subscriptions.add("storm", "an\x1b]0;x\x07n [bold]")
+    assert run_tidings("subscribe", "rain \x1b[31m \x9b1m", "--owner", "an\x1b]0;x\x07n [bold]")[0] == 0
     for arguments in ([], ["--json"]):
         out = run_tidings("subscriptions", *arguments)[1]
         assert not {"\x1b", "\x9b", "\x07"} & set(out)
@@ -292,6 +294,37 @@ def test_polygons_of_a_file_are_stored(run_tidings, tmp_path):
     (tmp_path / "many.jsonl").write_text(json.dumps({"id": 1, "query": "storm", "region": TRIANGLE}) + "\n")
     assert run_tidings("subscribe", "--file", "many.jsonl")[0] == 0
     assert read_stored() == [(1, "", "storm", NUMBERS)]
+
+
+@pytest.mark.parametrize("name", ["\u0430nn\u200b", "bob.", "Bob", "b0b"])
+def test_a_new_owner_has_a_name_that_is_valid_for_accounts(run_tidings, tmp_path, name):
+    (tmp_path / "subs.jsonl").write_text(json.dumps({"id": 1, "query": "storm", "owner": name}) + "\n")
+    (tmp_path / "subs.txt").write_text("storm\n")
+    (tmp_path / "list.opml").write_text('<opml><body><outline xmlUrl="https://e.org/f"/></body></opml>')
+    commands = (
+        ("subscribe", "storm", "--owner", name),
+        ("subscribe", "--file", "subs.txt", "--owner", name),
+        ("subscribe", "--file", "subs.jsonl"),
+        ("feeds", "add", "https://e.org/f", "--owner", name),
+        ("feeds", "import", "list.opml", "--owner", name),
+    )
+    if name == "b0b":
+        run_tidings("owners", "add", "bob")
+    for command in commands:
+        code, out, err = run_tidings(*command)
+        assert (code, out) == (2, ""), command
+        assert ("looks like" if name == "b0b" else "not a valid name") in " ".join(err.split())
+    assert (tmp_path / "tidings-state").exists() == (name == "b0b")
+
+
+@pytest.mark.parametrize("name", ["Bob", "b0b"])
+def test_an_owner_that_is_known_keeps_its_name(run_tidings, name):
+    run_tidings("owners", "add", "bob")
+    with open_store("tidings-state") as store:
+        store.feeds.add("https://e.org/a", name)
+    assert run_tidings("subscribe", "storm", "--owner", name)[0] == 0
+    assert run_tidings("feeds", "add", "https://e.org/f", "--owner", name)[0] == 0
+    assert run_tidings("subscribe", "rain", "--owner", "bob")[0] == 0
 
 
 def test_owner_that_is_not_utf8_is_rejected(run_tidings):

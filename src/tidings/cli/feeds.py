@@ -11,6 +11,7 @@ import typer
 
 from tidings.cli.options.allow import AllowOption
 from tidings.cli.options.common import JsonOption, OwnerFilterOption
+from tidings.cli.options.owner import check_owner
 from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption, locate_state
 from tidings.cli.output import ignore_closed_pipe, print_note, safe_json, to_line
 from tidings.errors import InputError, OutputError
@@ -55,6 +56,7 @@ def add(
 
     addresses = [normalize_url(url) for url in urls]
     location = locate_state(state, work_dir)
+    check_owner(location, owner)
     with location.open_or_create() as store:
         for address in addresses:
             feed = store.feeds.add(address, owner, title)
@@ -119,7 +121,9 @@ def import_feeds(
     if not listed:
         raise InputError(f"{file}: no feeds found. Export the feeds of a reader as OPML.")
     added, rejected = 0, []
-    with locate_state(state, work_dir).open_or_create() as store:
+    location = locate_state(state, work_dir)
+    check_owner(location, owner)
+    with location.open_or_create() as store:
         for feed in listed:
             try:
                 store.feeds.add(feed.url, owner, feed.title)

@@ -13,6 +13,7 @@ import typer
 
 from tidings.cli.console import print_error
 from tidings.cli.options.common import JsonOption
+from tidings.cli.options.owner import check_owner, find_invalid_owners
 from tidings.cli.options.region import parse_region, region_to_json, region_to_numbers
 from tidings.cli.options.state import DEFAULT_STATE, StateLocation, StateOption, WorkDirOption, locate_state
 from tidings.cli.output import check_utf8, print_note, safe_json
@@ -98,6 +99,7 @@ def _subscribe_one(
     except QueryError as error:
         print_error(error, query)
         raise typer.Exit(error.exit_code) from error
+    check_owner(location, owner)
     numbers = region_to_numbers(region)
     with location.open_or_create() as store:
         number = store.subscriptions.add(query, owner, numbers, cost)
@@ -115,7 +117,8 @@ def _subscribe_file(file: Path, owner: str, location: StateLocation, as_json: bo
     with Progress(quiet=as_json) as progress:
         progress.note(f"reading {file}", None)
         read = read_subscriptions(file)
-        accepted, rejected = _check_rows(read, owner, progress)
+        check_owner(location, owner)
+        accepted, rejected = _check_rows(read, owner, location, progress)
         if rejected and not accepted:
             first = f"line {rejected[0].line}: {rejected[0].reason}"
             raise InputError(f"{file}: all {len(rejected):,} subscriptions are rejected. The first is {first}")
@@ -126,7 +129,7 @@ def _subscribe_file(file: Path, owner: str, location: StateLocation, as_json: bo
 
 
 def _check_rows(
-    read: SubscriptionFile, owner: str, progress: Progress
+    read: SubscriptionFile, owner: str, location: StateLocation, progress: Progress
 ) -> tuple[list[NewSubscription], list[RejectedSubscription]]:
     """Return the valid rows and the rejected ones; report progress."""
     from tidings.index.validate import find_invalid
@@ -134,10 +137,13 @@ def _check_rows(
 
     invalid, costs = find_invalid(read.table, _progress_callback(len(read.table), progress))
     reasons = {row.row: row.reason for row in invalid}
+    invalid_owners = find_invalid_owners(location, filter(None, read.table["owner"].unique().to_pylist()))
     accepted, rejected = [], list(read.rejected)
     for position, (line, row) in enumerate(zip(read.lines.tolist(), _rows(read), strict=True)):
         if position in reasons:
             rejected.append(RejectedSubscription(line, row["id"], reasons[position]))
+        elif row["owner"] in invalid_owners:
+            rejected.append(RejectedSubscription(line, row["id"], invalid_owners[row["owner"]]))
         else:
             new = _new_subscription(row["query"] or "", row["owner"] or owner, row["region"])
             accepted.append(new._replace(cost=int(costs[position])))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tidings.errors import InputError, QuotaExceeded, UnknownOwner
 from tidings.store.database import Database, Row
-from tidings.store.owner_names import check_name, name_skeleton
+from tidings.store.owner_names import check_lookalike, check_name, find_invalid_names
 from tidings.store.rows import DAY_S, NewSubscription, Region
 from tidings.store.subscriptions import Subscriptions, Usage
 
@@ -70,12 +70,23 @@ class Accounts:
             return self._insert_token(name)
 
     def _check_new(self, name: str) -> None:
-        skeleton = name_skeleton(name)
         for (other,) in self._db.fetch("SELECT name FROM owner ORDER BY name"):
             if other == name:
                 raise InputError(f"Owner {name} exists already. `tidings owners token {name}` creates a new token.")
-            if name_skeleton(other) == skeleton:
-                raise InputError(f"Owner {name}: looks like the owner {other}. Choose a name that differs clearly.")
+            check_lookalike(name, other)
+
+    def find_invalid_owners(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the names that nobody has yet and that a new owner cannot get, with the reasons.
+
+        A subscription or a feed may belong to a name without account. Such a name stays valid once it is used.
+        """
+        owners = [str(name) for (name,) in self._db.fetch("SELECT name FROM owner ORDER BY name")]
+        invalid = find_invalid_names(names, owners)
+        return {name: reason for name, reason in invalid.items() if not self._is_used(name)}
+
+    def _is_used(self, name: str) -> bool:
+        tables = ("subscription", "feed_owner")
+        return any(self._db.fetch(f"SELECT 1 FROM {table} WHERE owner = ? LIMIT 1", name) for table in tables)
 
     def add_first(self, name: str) -> str | None:
         """Add an owner and return its token if the store has no owner, else return None."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from tidings.errors import InputError
@@ -21,6 +22,31 @@ def check_name(name: str) -> None:
             f"Owner {_show(name)}: not a valid name. Use up to {MAX_CHARACTERS} lower-case letters (a-z) and digits, "
             "with single '.', '_' or '-' between them."
         )
+
+
+def check_lookalike(name: str, other: str) -> None:
+    """Raise InputError if the name of a new owner looks like that of another owner."""
+    if name_skeleton(other) == name_skeleton(name):
+        raise InputError(f"Owner {name}: looks like the owner {other}. Choose a name that differs clearly.")
+
+
+def find_invalid_names(names: Iterable[str], owners: Sequence[str] = ()) -> dict[str, str]:
+    """Return the names that new owners cannot get if there are these owners, with the reasons. An empty name is none.
+
+    The names of the owners themselves are valid.
+    """
+    skeletons = {name_skeleton(owner): owner for owner in owners}
+    invalid: dict[str, str] = {}
+    valid = {"", *owners}
+    for name in dict.fromkeys(names):
+        if name in valid:
+            continue
+        try:
+            check_name(name)
+            check_lookalike(name, skeletons.get(name_skeleton(name), ""))
+        except InputError as error:
+            invalid[name] = str(error)
+    return invalid
 
 
 @lru_cache(maxsize=1 << 14)  # a new name is compared with those of all owners

@@ -86,14 +86,18 @@ class StateLocation:
 
     def open_existing(self) -> Store:
         """Open the store. Raises InputError, which explains how to begin, if it does not exist."""
-        if not self.is_database and not self._has_file():
+        if not self.exists:
             raise InputError(
                 f"{self.store}: no state found. Begin with `tidings subscribe QUERY{self.option}`, or give its "
                 "location with --state."
             )
         return self.open_or_create()
 
-    def _has_file(self) -> bool:
+    @property
+    def exists(self) -> bool:
+        """Whether the store exists; True for a database."""
+        if self.is_database:
+            return True
         from tidings.store.sqlite import FILE
 
         try:
