@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import stat
@@ -10,8 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.cli.runs import run_here
 
 from tidings.cli.options.state import StateLocation
+from tidings.crawl.loop import CrawlStats
 from tidings.private_files import Exposure, find_exposure, private_umask
 from tidings.store import open_store
 
@@ -80,6 +83,55 @@ def test_a_directory_prepared_for_a_group_gives_it_access(tmp_path, ordinary_uma
     assert find_exposure(state) is None
     state.chmod(0o2770)
     assert private_umask(state) == 0o007
+
+
+@pytest.mark.parametrize(
+    ("command", "warns"),
+    [
+        ("subscribe rain --json", True),
+        ("unsubscribe 1", True),
+        ("feeds add https://e.org/f --json", True),
+        ("feeds import LIST --json", True),
+        ("feeds remove 1", True),
+        ("owners add cat --json", True),
+        ("owners token ann --json", True),
+        ("owners quotas ann --feeds 5", True),
+        ("owners revoke ann", True),
+        ("owners remove ann", True),
+        ("crawl --once --json", True),
+        ("webhooks add 1 https://e.org/hook --json", True),
+        ("subscriptions", False),
+        ("feeds list", False),
+        ("matches 1", False),
+        ("owners list", False),
+    ],
+)
+def test_commands_that_write_warn_once_about_a_state_that_others_can_read(
+    tmp_path, command, warns, ordinary_umask, monkeypatch
+):
+    monkeypatch.setattr("tidings.stream.crawl_app.run_crawl", lambda job: CrawlStats())
+    state, opml = tmp_path / "state", tmp_path / "list.opml"
+    opml.write_text('<opml><body><outline xmlUrl="https://e.org/g"/></body></opml>')
+    with open_store(state) as store:
+        store.subscriptions.add("storm", "ann")
+        store.feeds.add("https://e.org/a")
+        store.accounts.add("ann")
+    state.chmod(0o755)
+    words = command.replace("LIST", str(opml)).split()
+    (result,) = run_here([[*words, "--state", str(state)]], tmp_path)
+    assert (result.code, result.err.count("state readable by other users")) == (0, int(warns)), result.err
+    if "--json" in words:
+        json.loads(result.out)
+
+
+def test_children_of_a_service_do_not_repeat_its_warning(tmp_path, caplog, monkeypatch):
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(logging.getLogger("tidings"), "propagate", True)
+    location = StateLocation(str(tmp_path), tmp_path)
+    for name, value in location.child_environment.items():
+        monkeypatch.setenv(name, value)
+    location.warn_if_exposed()
+    assert "readable" not in caplog.text
 
 
 def test_a_state_that_others_can_read_is_reported_with_the_remedy(tmp_path, caplog, monkeypatch):

@@ -130,7 +130,7 @@ def crawl(
     location = locate_state(state, work_dir)
     options = visits.crawl_options()
     near = None if latencies is None else read_latencies(latencies)
-    location.protect(warns=False)
+    location.protect()
     location.open_existing().close()
     from tidings.stream.crawl_app import CrawlJob, run_crawl  # loads Spark
 

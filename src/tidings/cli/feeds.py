@@ -12,7 +12,7 @@ import typer
 from tidings.cli.options.allow import AllowOption
 from tidings.cli.options.common import JsonOption, OwnerFilterOption
 from tidings.cli.options.owner import check_owner
-from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption, locate_state
+from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption, locate_state, locate_written_state
 from tidings.cli.output import ignore_closed_pipe, print_note, safe_json, to_line
 from tidings.errors import InputError, OutputError
 
@@ -55,7 +55,7 @@ def add(
     from tidings.net.urls import mask_userinfo, normalize_url
 
     addresses = [normalize_url(url) for url in urls]
-    location = locate_state(state, work_dir)
+    location = locate_written_state(state, work_dir)
     check_owner(location, owner)
     with location.open_or_create() as store:
         for address in addresses:
@@ -101,7 +101,7 @@ def remove(
     state: StateOption = DEFAULT_STATE,
     work_dir: WorkDirOption = None,
 ) -> None:
-    with locate_state(state, work_dir).open_existing() as store:
+    with locate_written_state(state, work_dir).open_existing() as store:
         store.feeds.remove(feed, owner)
     print(f"Feed {feed} removed.")
 
@@ -121,7 +121,7 @@ def import_feeds(
     if not listed:
         raise InputError(f"{file}: no feeds found. Export the feeds of a reader as OPML.")
     added, rejected = 0, []
-    location = locate_state(state, work_dir)
+    location = locate_written_state(state, work_dir)
     check_owner(location, owner)
     with location.open_or_create() as store:
         for feed in listed:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from tidings.cli.console import screen
 from tidings.cli.options.common import JsonOption
-from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption, locate_state
+from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption, locate_state, locate_written_state
 from tidings.cli.output import ignore_closed_pipe, print_note, print_rich, safe_json
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def add(
     from tidings.store.accounts import Quotas
 
     quotas = _change_quotas(Quotas(), subscriptions, feeds, posts_per_day, query_cost)
-    with locate_state(state, work_dir).open_or_create() as store:
+    with locate_written_state(state, work_dir).open_or_create() as store:
         _print_token(name, store.accounts.add(name, quotas), as_json)
 
 
@@ -63,7 +63,7 @@ def token(
     work_dir: WorkDirOption = None,
 ) -> None:
     """Create another token for an owner; existing tokens stay valid."""
-    with locate_state(state, work_dir).open_existing() as store:
+    with locate_written_state(state, work_dir).open_existing() as store:
         _print_token(name, store.accounts.add_token(name), as_json)
 
 
@@ -85,7 +85,7 @@ def quotas(
     work_dir: WorkDirOption = None,
 ) -> None:
     """Show or change the quotas of an owner."""
-    with locate_state(state, work_dir).open_existing() as store:
+    with locate_written_state(state, work_dir).open_existing() as store:
         before = store.accounts.get(name).quotas
         changed = _change_quotas(before, subscriptions, feeds, posts_per_day, query_cost)
         store.accounts.set_quotas(name, changed)
@@ -150,7 +150,7 @@ def _to_dict(account: Account) -> dict[str, object]:
 @app.command()
 def revoke(name: _NameArgument, state: StateOption = DEFAULT_STATE, work_dir: WorkDirOption = None) -> None:
     """Revoke all tokens of an owner. Its subscriptions stay; `tidings owners token NAME` creates a new token."""
-    with locate_state(state, work_dir).open_existing() as store:
+    with locate_written_state(state, work_dir).open_existing() as store:
         count = store.accounts.revoke_tokens(name)
     print(f"{count} token{'' if count == 1 else 's'} of {name} revoked")
 
@@ -158,7 +158,7 @@ def revoke(name: _NameArgument, state: StateOption = DEFAULT_STATE, work_dir: Wo
 @app.command()
 def remove(name: _NameArgument, state: StateOption = DEFAULT_STATE, work_dir: WorkDirOption = None) -> None:
     """Remove an owner with its tokens, subscriptions, webhooks and feeds."""
-    with locate_state(state, work_dir).open_existing() as store:
+    with locate_written_state(state, work_dir).open_existing() as store:
         store.accounts.revoke_tokens(name)  # it can add nothing from here on
         for feed in list(store.feeds.all(name)):
             store.feeds.remove(feed.id, name)

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from tidings.cli.console import screen
 from tidings.cli.options.plan import PARTITIONERS
-from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption, locate_state
+from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption, locate_written_state
 from tidings.cli.plan_space import SampleSpec, describe_spatial_plan, draw_map, learn_spatial_plan, measure_spatial_plan
 from tidings.cli.progress import Progress
 from tidings.cli.values import require_file
@@ -185,7 +185,7 @@ def refresh(state: StateOption = DEFAULT_STATE, work_dir: WorkDirOption = None) 
     from tidings.stream.metrics.health import Condition, health
     from tidings.stream.metrics.snapshot import load_snapshot
 
-    location = locate_state(state, work_dir)
+    location = locate_written_state(state, work_dir)
     metrics = load_snapshot(location.work_dir)
     if metrics is not None and metrics.execution_mode == "replicated":
         raise InputError(

@@ -110,7 +110,7 @@ def serve(
     location, allowed = locate_state(state, work_dir), AllowedNetworks.parse(children.allow or [])
     (host, port), limits = _parse_address(bind), connections.limits()
     inbox_dir = inbox or location.work_dir / INBOX
-    location.protect(warns=not children.stream)  # the stream warns otherwise
+    location.protect()
     from tidings.cli.service_lease import service_lease
     from tidings.web.listener import open_listener
 
@@ -206,9 +206,7 @@ def _save_token(file: Path, token: str) -> str:
 def _child(name: str, command: tuple[str, ...], location: StateLocation) -> Child:
     from tidings.web.supervise import Child
 
-    environment = {"TIDINGS_STATE": location.store, **logging_environment()}
-    if location.is_database:
-        environment["TIDINGS_WORK"] = str(location.work_dir)
+    environment = location.child_environment | logging_environment()
     return Child(name, (sys.executable, "-m", "tidings.cli.main", *command), environment)
 
 

@@ -15,7 +15,7 @@ from tidings.cli.console import print_error
 from tidings.cli.options.common import JsonOption
 from tidings.cli.options.owner import check_owner, find_invalid_owners
 from tidings.cli.options.region import parse_region, region_to_json, region_to_numbers
-from tidings.cli.options.state import DEFAULT_STATE, StateLocation, StateOption, WorkDirOption, locate_state
+from tidings.cli.options.state import DEFAULT_STATE, StateLocation, StateOption, WorkDirOption, locate_written_state
 from tidings.cli.output import check_utf8, print_note, safe_json
 from tidings.cli.progress import Progress
 from tidings.cli.values import require_file
@@ -71,7 +71,7 @@ def subscribe(
     work_dir: WorkDirOption = None,
 ) -> None:
     _check_arguments(query, file, region, owner)
-    location = locate_state(state, work_dir)
+    location = locate_written_state(state, work_dir)
     if file is not None:
         _subscribe_file(file, owner, location, as_json)
     else:

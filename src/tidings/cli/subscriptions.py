@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from tidings.cli.options.common import JsonOption, OwnerFilterOption
 from tidings.cli.options.region import format_region, region_to_json
-from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption, locate_state
+from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption, locate_state, locate_written_state
 from tidings.cli.output import check_utf8, ignore_closed_pipe, print_note, safe_json, to_line
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def unsubscribe(
     state: StateOption = DEFAULT_STATE,
     work_dir: WorkDirOption = None,
 ) -> None:
-    with locate_state(state, work_dir).open_existing() as store:
+    with locate_written_state(state, work_dir).open_existing() as store:
         store.subscriptions.remove(subscription, owner)
     print(f"Subscription {subscription} removed.")
 

@@ -10,7 +10,7 @@ import typer
 
 from tidings.cli.options.allow import AllowOption
 from tidings.cli.options.common import JsonOption, OwnerFilterOption
-from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption, locate_state
+from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption, locate_state, locate_written_state
 from tidings.cli.output import ignore_closed_pipe, print_note, safe_json, to_line
 from tidings.cli.values import format_time
 from tidings.errors import InputError, OutputError
@@ -52,7 +52,7 @@ def webhooks(
     from tidings.net.allowlist import AllowedNetworks
 
     allowed = AllowedNetworks.parse(allow or [])
-    with locate_state(state, work_dir).open_existing() as store, store.lease("sender"):
+    with locate_written_state(state, work_dir).open_existing() as store, store.lease("sender"):
         from tidings.delivery.webhooks.sender import Sender  # loads aiohttp
 
         asyncio.run(_send_until_stopped(Sender(store, allowed)))
@@ -88,7 +88,7 @@ def add(
     state: StateOption = DEFAULT_STATE,
     work_dir: WorkDirOption = None,
 ) -> None:
-    with locate_state(state, work_dir).open_existing() as store:
+    with locate_written_state(state, work_dir).open_existing() as store:
         webhook = store.webhooks.add(subscription, url, after=after)
     if as_json:
         print(safe_json({**_to_dict(webhook), "secret": webhook.secret}))
@@ -116,7 +116,7 @@ def list_webhooks(
 
 @app.command("remove", help="Remove a webhook.")
 def remove(webhook: _WebhookArgument, state: StateOption = DEFAULT_STATE, work_dir: WorkDirOption = None) -> None:
-    with locate_state(state, work_dir).open_existing() as store:
+    with locate_written_state(state, work_dir).open_existing() as store:
         store.webhooks.remove(webhook)
     print_note(f"removed webhook {webhook}")
 
@@ -133,7 +133,7 @@ def send_test(
     from tidings.net.allowlist import AllowedNetworks
 
     allowed = AllowedNetworks.parse(allow or [])
-    with locate_state(state, work_dir).open_existing() as store:
+    with locate_written_state(state, work_dir).open_existing() as store:
         stored = store.webhooks.get(webhook)
         attempt = asyncio.run(send_test(stored, allowed))
         store.webhooks.record_attempt(stored, attempt)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import shlex
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("tidings.cli")
 DEFAULT_STATE = "./tidings-state"
+_CHECKED = "TIDINGS_CHECKED_STATE"  # the work directory that the parent process has warned about
 _POSTGRES = ("postgresql://", "postgres://")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _PASSWORDS = (re.compile(r"(://[^:/@]*):.*(?=@)"), re.compile(r"([?&](?:ssl)?password=)[^&]*"))
@@ -69,15 +71,22 @@ class StateLocation:
         """The option ` --state …` for another command; empty for the default state."""
         return "" if self.store == DEFAULT_STATE else f" --state {shlex.quote(self.display_name)}"
 
-    def protect(self, warns: bool = True) -> None:
-        """Let only this user read what this process, and its children, will write to the state.
-
-        With `warns`, log how to restrict a state that others can read already.
-        """
+    def protect(self) -> None:
+        """Let only this user read what this process, and its children, will write; warn as `warn_if_exposed` does."""
         restrict_umask(self.work_dir)
+        self.warn_if_exposed()
+
+    def warn_if_exposed(self) -> None:
+        """Log how to restrict a state that others can read, unless the parent process has logged it."""
         exposure = find_exposure(self.work_dir)
-        if warns and exposure is not None:
+        if exposure is not None and os.environ.get(_CHECKED) != str(self.work_dir):
             LOG.warning(Event("state readable by other users", path=self.work_dir, **exposure._asdict()))
+
+    @property
+    def child_environment(self) -> dict[str, str]:
+        """The environment variables that give child processes the same state; they do not warn about it again."""
+        environment = {"TIDINGS_STATE": self.store, _CHECKED: str(self.work_dir)}
+        return environment | ({"TIDINGS_WORK": str(self.work_dir)} if self.is_database else {})
 
     def open_or_create(self) -> Store:
         from tidings.store import open_store  # imported late: an invalid query is rejected without it
@@ -120,6 +129,13 @@ def locate_state(state: str, work_dir: Path | None = None) -> StateLocation:
             "--work-dir (TIDINGS_WORK) is only for a state in PostgreSQL. A state in a directory has it all there."
         )
     return StateLocation(state, _check_directory(Path(state), "--state"))
+
+
+def locate_written_state(state: str, work_dir: Path | None = None) -> StateLocation:
+    """Return the location for a command that writes to the state; warn if others can read it."""
+    location = locate_state(state, work_dir)
+    location.warn_if_exposed()
+    return location
 
 
 def _check_directory(path: Path, option: str) -> Path:
