@@ -45,7 +45,14 @@ def test_clean_text_has_no_controls_or_noncharacters(text):
     assert clean_text(cleaned) == cleaned
 
 
-HIDDEN = [chr(code) for code in (0x200B, 0x200C, 0x200D, *range(0x2060, 0x2065), 0xFEFF, *range(0xE0000, 0xE0080))]
+HIDDEN = [
+    chr(code)
+    for first, last in (
+        *((0x180B, 0x180F), (0x200B, 0x200D), (0x2060, 0x2065), (0x206A, 0x206F), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF)),
+        *((0xE0000, 0xE00FF), (0xE0100, 0xE01EF)),
+    )
+    for code in range(first, last + 1)
+]
 
 
 @settings(deadline=None)
@@ -85,6 +92,10 @@ def test_hidden_characters_change_neither_terms_nor_the_cleaned_words(text, inse
         ("👩\u200d \u200d👧", "👩 👧"),
         (f"{ENGLAND}!", f"{ENGLAND}!"),
         ("🏴\U000e0067\U000e0062 x\U000e0073\U000e0065\U000e0063\U000e007f", "🏴 x"),  # not a flag; a hidden message
+        ("s\u180eto\u2065rm st\u206aorm sto\u206frm sto\U000e0080rm\U000e00ff", "storm storm storm storm"),
+        ("❤\ufe0f 葛\U000e0100 ᠠ\u180b x\ufe0f", "❤\ufe0f 葛\U000e0100 ᠠ\u180b x\ufe0f"),
+        ("❤\ufe0f\ufe0e 葛\U000e0100\U000e0101\U000e01ef ᠠ\u180b\u180c", "❤\ufe0f 葛\U000e0100 ᠠ\u180b"),
+        ("😀\ufe0f\u200d\ufe0f\u200d\ufe0f \u06cc\ufe00\u200c\ufe00\u200c", "😀\ufe0f \u06cc\ufe00\u200c"),
         ("ไทย\u200bแลนด์ a\u200bb", "ไทย\u200bแลนด์ ab"),
     ],
 )  # fmt: skip

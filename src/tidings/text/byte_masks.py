@@ -55,12 +55,12 @@ def _is_suspect(builder: Any, bytes_: Any) -> Any:
     blank = _one_of(builder, bytes_, "\t\n")
     return builder.or_(
         builder.and_(control, builder.not_(blank)),
-        builder.or_(_one_of(builder, bytes_, "\x7f\xc2\xe2"), builder.icmp_unsigned(">=", bytes_, _constant(0xEF))),
+        builder.or_(_one_of(builder, bytes_, "\x7f\xc2\xe1\xe2"), builder.icmp_unsigned(">=", bytes_, _constant(0xEF))),
     )
 
 
 def _is_suspect_byte(byte: int) -> bool:
-    return (byte < 0x20 and byte not in b"\t\n") or byte in b"\x7f\xc2\xe2" or byte >= 0xEF
+    return (byte < 0x20 and byte not in b"\t\n") or byte in b"\x7f\xc2\xe1\xe2" or byte >= 0xEF
 
 
 def _mask_function(build: Callable[[Any, Any], Any], oracle: Callable[[int], bool]) -> Callable[..., Any]:

@@ -65,7 +65,8 @@ _INVISIBLE = (
     (0x180B, 0x180F),  # variation selectors
     (0xFE00, 0xFE0F),
     (0xE0100, 0xE01EF),
-    (0xE0000, 0xE007F),  # tags; some are not assigned
+    (0x2065, 0x2065),  # not assigned
+    (0xE0000, 0xE00FF),  # tags; some are not assigned
 )
 _ASSIGNED = ((0, 0x3FFFF), (0xE0000, 0xE01FF))  # all other code points are unassigned or private
 _LETTER = 255  # in a table under construction: WORD or SINGLE

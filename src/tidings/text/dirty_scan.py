@@ -33,15 +33,21 @@ def _is_dirty_at(data, at):  # type: ignore[no-untyped-def]
         return True
     if first == uint8(0xC2):  # U+0080…009F
         return second < uint8(0xA0)
-    if first == uint8(0xE2):  # U+200B…200D, U+2028…202E and U+2060…2069
+    if first == uint8(0xE1):  # U+180B…180F
+        return second == uint8(0xA0) and uint8(0x8B) <= third <= uint8(0x8F)
+    if first == uint8(0xE2):  # U+200B…200D, U+2028…202E and U+2060…206F
         is_hidden = uint8(0x8B) <= third <= uint8(0x8D)
         return (second == uint8(0x80) and (is_hidden or uint8(0xA8) <= third <= uint8(0xAE))) or (
-            second == uint8(0x81) and uint8(0xA0) <= third <= uint8(0xA9)
+            second == uint8(0x81) and uint8(0xA0) <= third <= uint8(0xAF)
         )
-    if first == uint8(0xEF):  # U+FDC0…FDFF, U+FEFF, U+FFFE and U+FFFF
+    if first == uint8(0xEF):  # U+FDC0…FDFF, U+FEFF, U+FFFE, U+FFFF, and two of U+FE00…FE0F
+        if second == uint8(0xB8) and third <= uint8(0x8F):  # one alone is common after emoji
+            next_first, next_second = data[at + uint64(3)], data[at + uint64(4)]
+            is_next = next_first == uint8(0xEF) and next_second == uint8(0xB8)
+            return is_next and data[at + uint64(5)] <= uint8(0x8F)
         is_mark = second == uint8(0xBB) and third == uint8(0xBF)
         return is_mark or second == uint8(0xB7) or (second == uint8(0xBF) and third >= uint8(0xBE))
-    if first == uint8(0xF3) and second == uint8(0xA0) and third <= uint8(0x81):  # U+E0000…E007F
+    if first == uint8(0xF3) and second == uint8(0xA0) and third <= uint8(0x87):  # U+E0000…E01FF
         return True
     return second & uint8(0x0F) == uint8(0x0F) and third == uint8(0xBF) and data[at + uint64(3)] >= uint8(0xBE)
 

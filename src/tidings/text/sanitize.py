@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
 
 import nh3
 
-from tidings.text.hidden_characters import remove_hidden
+from tidings.text.hidden_characters import has_selector_run, remove_hidden
 
 MAX_HTML_CHARS, MAX_HTML_TAGS = 1_000_000, 10_000
 """Only this much of a document is parsed: the time grows with the square of the number of open tags."""
@@ -56,7 +56,8 @@ _UNQUOTED = "%/:?#[]@!$&'()*+,;=~"
 def clean_text(text: str, max_chars: int | None = None) -> str:
     """Return the text without controls, noncharacters, direction marks and hidden characters, up to `max_chars`."""
     text = text if max_chars is None else truncate(text, max_chars)
-    if text.isprintable() or _is_harmless(text := text.replace("\r\n", "\n").replace("\r", "\n")):
+    is_plain = text.isprintable() or _is_harmless(text := text.replace("\r\n", "\n").replace("\r", "\n"))
+    if is_plain and not has_selector_run(text):
         return text  # most texts need nothing else
     text = _CONTROLS.sub(" ", _NEW_LINES.sub("\n", text))
     return remove_hidden(_DIRECTIONS.sub("", _replace_noncharacters(text)))
