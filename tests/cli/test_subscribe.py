@@ -327,6 +327,14 @@ def test_an_owner_that_is_known_keeps_its_name(run_tidings, name):
     assert run_tidings("subscribe", "rain", "--owner", "bob")[0] == 0
 
 
+def test_hidden_characters_of_a_query_are_removed_where_they_have_no_effect(run_tidings, tmp_path):
+    hidden, cleaned = "st\u200borm\U000e0041 OR 👩\u200d👧 OR می\u200cخ", "storm OR 👩\u200d👧 OR می\u200cخ"
+    (tmp_path / "subs.txt").write_text(f"{hidden}\n")
+    assert json.loads(run_tidings("subscribe", hidden, "--json")[1])["query"] == cleaned
+    assert run_tidings("subscribe", "--file", "subs.txt")[0] == 0
+    assert [query for _, _, query, _ in read_stored()] == [cleaned, cleaned]
+
+
 def test_owner_that_is_not_utf8_is_rejected(run_tidings):
     assert run_tidings("subscribe", "storm")[0] == 0
     code, out, error = run_tidings("subscriptions", "--owner", "\udcff")

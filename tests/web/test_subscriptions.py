@@ -45,6 +45,11 @@ def test_subscriptions_are_listed_in_pages(ann):
     assert seen == ids
 
 
+def test_hidden_characters_of_a_query_are_removed(ann):
+    answer = ann.post("/api/subscriptions", json={"query": "st\u200borm\U000e0041 OR 👩\u200d👧"})
+    assert answer.json()["query"] == "storm OR 👩\u200d👧"
+
+
 def test_an_invalid_query_is_rejected_with_its_position(ann):
     for path in ("/api/subscriptions", "/api/check"):
         answer = ann.post(path, json={"query": "storm (rain"})

@@ -93,7 +93,9 @@ def _subscribe_one(
     query: str, owner: str, region: Rectangle | Polygons | None, location: StateLocation, as_json: bool
 ) -> None:
     from tidings.query.cost import query_cost
+    from tidings.text.sanitize import clean_text
 
+    query = clean_text(query)
     try:
         cost = query_cost(query, region)
     except QueryError as error:
@@ -134,6 +136,7 @@ def _check_rows(
     """Return the valid rows and the rejected ones; report progress."""
     from tidings.index.validate import find_invalid
     from tidings.schemas import RejectedSubscription
+    from tidings.text.sanitize import clean_text
 
     invalid, costs = find_invalid(read.table, _progress_callback(len(read.table), progress))
     reasons = {row.row: row.reason for row in invalid}
@@ -145,7 +148,7 @@ def _check_rows(
         elif row["owner"] in invalid_owners:
             rejected.append(RejectedSubscription(line, row["id"], invalid_owners[row["owner"]]))
         else:
-            new = _new_subscription(row["query"] or "", row["owner"] or owner, row["region"])
+            new = _new_subscription(clean_text(row["query"] or ""), row["owner"] or owner, row["region"])
             accepted.append(new._replace(cost=int(costs[position])))
     return accepted, sorted(rejected, key=lambda row: row.line)
 
