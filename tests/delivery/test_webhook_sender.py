@@ -17,12 +17,14 @@ from standardwebhooks.webhooks import WebhookVerificationError
 from tests.delivery.receivers import LOOPBACK, accept, answer_with, never_answer, receiver, running_sender
 from tests.store.batches import posts, read_ids, run_batch
 
-from tidings.delivery.webhooks.attempt import send_test
+from tidings.delivery.webhooks.attempt import TIMEOUT_S, send_test
 from tidings.delivery.webhooks.message import MAX_BYTES, MAX_MATCHES
 from tidings.delivery.webhooks.sender import SenderLimits
 from tidings.net.allowlist import PUBLIC_ONLY
 from tidings.store import open_store
 from tidings.testing.clock import FakeClock
+from tidings.testing.feed_servers import http_server
+from tidings.testing.hostile_servers import repeat_interim_responses, send_endless_headers, send_tiny_chunks
 
 PRIVATE = "the receiver is on a private network; the administrator can allow it"
 
@@ -261,6 +263,27 @@ def test_only_the_status_of_a_response_is_read(store):
             await at.until(lambda: store.webhooks.get(hook.name).messages == 1)
 
     asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    ("receive", "outcome"),
+    [
+        (repeat_interim_responses, "the receiver sent too many interim responses (status 1xx)"),
+        (send_endless_headers, "the connection was closed before a response arrived"),
+        (send_tiny_chunks, "answered 200 OK"),
+    ],
+    ids=["interim responses", "headers", "chunks"],
+)
+def test_an_endless_response_ends_a_test_long_before_its_timeout(store, receive, outcome):
+    """Reading it to the timeout stalled the web server, which sends tests."""
+
+    async def check():
+        async with http_server(receive) as url:
+            return await send_test(store.webhooks.add(store.subscriptions.add("tea"), url), LOOPBACK)
+
+    attempt = asyncio.run(check())
+    assert attempt.outcome == outcome
+    assert attempt.took_s < TIMEOUT_S / 2
 
 
 def test_timeouts_and_connection_errors_are_failures_with_a_reason(store):

@@ -14,8 +14,10 @@ from aiohttp.abc import AbstractResolver
 
 from tidings.errors import InputError
 from tidings.net.allowlist import LOOPBACK, PUBLIC_ONLY, AllowedNetworks
+from tidings.net.interim_limit import MAX_INTERIM_RESPONSES, TooManyInterimResponses
 from tidings.net.ssrf_guard import find_refusal, guarded_session
 from tidings.net.urls import normalize_url
+from tidings.testing.feed_servers import answer, http_server
 
 INTERNAL = """127.0.0.1 127.255.0.9 0.0.0.0 10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1 169.254.169.254 100.64.0.1
 100.100.100.200 168.63.129.16 192.0.0.192 198.18.0.1 224.0.0.1 255.255.255.255 240.0.0.1 ::1 :: fe80::1 fe80::1%eth0
@@ -69,10 +71,14 @@ async def secret_server():
         await runner.cleanup()
 
 
+async def fetch_text(session, url, **options):
+    async with session.get(url, **options) as received:
+        return await received.text()
+
+
 async def fetch(session, url, **options):
     try:
-        async with session.get(url, **options) as answer:
-            return await answer.text()
+        return await fetch_text(session, url, **options)
     except aiohttp.ClientError as error:
         return find_refusal(error)
 
@@ -175,6 +181,17 @@ def test_allowed_addresses_are_reached():
             return [await fetch(session, f"http://{host}:{port}/") for host in ("127.0.0.1", "localhost")]
 
     assert asyncio.run(attempt()) == ["secret", "secret"]
+
+
+def test_interim_responses_are_limited_by_default():
+    async def attempt(interim_responses):
+        response = b"HTTP/1.1 103 Early Hints\r\n\r\n" * interim_responses + answer(body=b"secret")
+        async with http_server(response) as url, guarded_session(AllowedNetworks(LOOPBACK)) as session:
+            return await fetch_text(session, url)
+
+    assert asyncio.run(attempt(MAX_INTERIM_RESPONSES)) == "secret"
+    with pytest.raises(TooManyInterimResponses):
+        asyncio.run(attempt(MAX_INTERIM_RESPONSES + 1))
 
 
 @pytest.mark.parametrize(

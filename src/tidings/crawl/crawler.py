@@ -13,7 +13,6 @@ from tidings.crawl import decide
 from tidings.crawl.article import NotAFeed
 from tidings.crawl.decide import FeedVisit, VisitOutcome
 from tidings.crawl.fetch import FeedResponse, FetchFailed, FetchLimits, FetchTimedOut, fetch
-from tidings.crawl.interim_limit import LimitedResponse
 from tidings.crawl.lanes import ONLY, Lane, VisitCost
 from tidings.crawl.parser_pool import ParseBudgetSpent, ParserPool
 from tidings.crawl.parser_process import ParserLimitExceeded, ParserProcess
@@ -101,7 +100,6 @@ class Crawler:
             timeout_s=self.options.limits.seconds,
             connections=2 * self.options.max_connections,
             auto_decompress=False,
-            response_class=LimitedResponse,
         )
 
     async def _visit_with_slot(self, feed_visit: FeedVisit, visits: _Round) -> VisitOutcome | None:

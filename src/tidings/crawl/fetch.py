@@ -16,9 +16,9 @@ from urllib.parse import urljoin
 import aiohttp
 from yarl import URL
 
-from tidings.crawl.interim_limit import TooManyInterimResponses
 from tidings.crawl.rate_limit import HostGate
 from tidings.errors import InputError
+from tidings.net.interim_limit import TooManyInterimResponses
 from tidings.net.ssrf_guard import find_refusal
 from tidings.net.urls import normalize_url
 

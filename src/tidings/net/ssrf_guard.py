@@ -15,6 +15,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from tidings.net.allowlist import PUBLIC_ONLY, AllowedNetworks
+from tidings.net.interim_limit import LimitedResponse
 from tidings.version import __version__
 
 USER_AGENT = f"Tidings/{__version__} (feed reader and alerts; standing queries over posts)"
@@ -79,7 +80,8 @@ def guarded_session(
     """Return a session that connects only to public and allowed addresses; the caller closes it.
 
     It uses no cookies and no proxies from the environment. Redirects are checked too. A refused address raises
-    aiohttp.ClientConnectorError with AddressRefused as `os_error`, see `find_refusal`.
+    aiohttp.ClientConnectorError with AddressRefused as `os_error`, see `find_refusal`. A server that sends interim
+    responses without an end raises TooManyInterimResponses.
     """
 
     def create_socket(info: _AddressInfo) -> socket.socket:
@@ -100,6 +102,7 @@ def guarded_session(
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"User-Agent": user_agent},
         trust_env=False,
+        response_class=LimitedResponse,
         **options,
     )
 

@@ -11,6 +11,7 @@ import aiohttp
 from tidings.delivery.webhooks.message import Message, build_test_message, sign_headers
 from tidings.delivery.webhooks.policy import DeliveryOutcome
 from tidings.net.allowlist import AllowedNetworks
+from tidings.net.interim_limit import TooManyInterimResponses
 from tidings.net.retry_after import parse_retry_after
 from tidings.net.ssrf_guard import find_refusal, guarded_session
 from tidings.store.webhooks import Attempt, Webhook
@@ -59,6 +60,8 @@ def describe_error(error: Exception, timeout_s: float | None) -> str:
             return "the connection was refused"
         case aiohttp.InvalidURL():
             return "the URL is not valid"
+        case TooManyInterimResponses():
+            return "the receiver sent too many interim responses (status 1xx)"
     return "the connection was closed before a response arrived"
 
 

@@ -16,7 +16,7 @@ class TooManyInterimResponses(aiohttp.ClientError):
 
 
 class LimitedResponse(ClientResponse):
-    """A response after at most MAX_INTERIM_RESPONSES interim ones. Pass it to a session as `response_class`."""
+    """A response after at most MAX_INTERIM_RESPONSES interim ones, the `response_class` of a guarded session."""
 
     async def start(self, connection: Connection) -> ClientResponse:
         """Read the head of the response. Raises TooManyInterimResponses."""
