@@ -19,6 +19,7 @@ from tidings.web.connection_limits import ConnectionLimits
 from tidings.web.context import AppContext
 from tidings.web.listener import open_listener
 from tidings.web.notifier import build_notifier
+from tidings.web.query_check import QueryChecker
 from tidings.web.server import http_server
 from tidings.web.stream_phase import phase_reader
 from tidings.web.volume_estimate import VolumeEstimator
@@ -29,11 +30,11 @@ ADDRESS = "http://tidings.test"
 @contextmanager
 def open_context(folder: Path, location: str | None = None) -> Iterator[AppContext]:
     with open_store(location or folder) as write_store, open_store(location or folder) as read_store:
-        volume = VolumeEstimator(folder / "history")
+        checker = QueryChecker(VolumeEstimator(folder / "history"))
         read_phase = phase_reader(folder, is_alive=lambda: False)
         notifier = build_notifier(read_store, read_phase, 0.02)
         inbox = folder / "inbox"
-        yield AppContext(read_store, write_store, inbox, volume, notifier, ADDRESS, read_phase=read_phase)
+        yield AppContext(read_store, write_store, inbox, checker, notifier, ADDRESS, read_phase=read_phase)
 
 
 @pytest.fixture

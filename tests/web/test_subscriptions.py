@@ -65,7 +65,7 @@ def test_checking_a_query_returns_conjunctions_and_an_estimate(ann, context):
     assert [part["text"] for part in before["conjunctions"]] == ["storm", "rain"]
     assert [(part["piece"], part["reason"]) for part in before["ignored"]] == [("the", "a stop word")]
     texts = ["storm ahead", "rain again", "sunshine", "sunny spells"]
-    context.volume.add_posts([json.dumps({"text": text}) for text in texts])
+    context.checker.volume.add_posts([json.dumps({"text": text}) for text in texts])
     after = ann.post("/api/check", json={"query": "storm OR rain"}).json()
     assert after["sampled_posts"] == 4
     assert after["matches_per_day"] == after["posts_per_day"] / 2 > 0

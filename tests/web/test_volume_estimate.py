@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 
 import pytest
 
 from tidings.ingest.inbox import write_posts
+from tidings.matching.brute_force import match_all
 from tidings.query.parse import parse
 from tidings.testing.clock import FakeClock
+from tidings.testing.hostile_queries import FREQUENT_WORDS, SHAPES
 from tidings.web.inbox_sampler import inbox_sampler
 from tidings.web.volume_estimate import HOUR_S, VolumeEstimator
 
@@ -43,6 +46,19 @@ def test_titles_tags_and_positions_match_like_in_the_stream(tmp_path):
         assert estimator.estimate(parse(query)).matches_per_day > 0
     for query in ("wind OR sun", "storm near:48,2,5"):
         assert estimator.estimate(parse(query)).matches_per_day == 0
+
+
+@pytest.mark.parametrize("make", SHAPES.values(), ids=SHAPES)
+def test_all_shapes_of_queries_match_the_posts_that_brute_force_matches(tmp_path, make):
+    rng, query = random.Random(0), make(1)
+    words = [*FREQUENT_WORDS, *query.replace('"', "").split()]
+    texts = [" ".join(rng.choices(words, k=30)) for _ in range(99)] + [query.replace("-", "")[:4_000]]
+    estimator = VolumeEstimator(tmp_path, FakeClock())
+    estimator.add_posts(lines(*texts))
+    estimate = estimator.estimate(parse(query))
+    matches = match_all([(text, None, None) for text in texts], [parse(query)])
+    assert estimate.sampled_posts == 100, "the work limit would choose some of them"
+    assert estimate.matches_per_day / estimate.posts_per_day == pytest.approx(len(matches) / 100)
 
 
 def test_the_sample_survives_a_restart_and_covers_a_week(tmp_path):

@@ -127,6 +127,7 @@ async def _serve(folder: Path) -> None:
     from tidings.web.context import AppContext
     from tidings.web.listener import open_listener
     from tidings.web.notifier import build_notifier
+    from tidings.web.query_check import QueryChecker
     from tidings.web.server import http_server
     from tidings.web.stream_phase import external_phase
     from tidings.web.volume_estimate import VolumeEstimator
@@ -135,9 +136,8 @@ async def _serve(folder: Path) -> None:
     listener.listen()  # clients may connect as soon as they know the port
     with open_store(folder) as writing, open_store(folder) as reading:
         notifier = build_notifier(reading, external_phase)
-        service = AppContext(
-            reading, writing, folder / "inbox", VolumeEstimator(folder / "history"), notifier, "http://localhost"
-        )
+        checker = QueryChecker(VolumeEstimator(folder / "history"))
+        service = AppContext(reading, writing, folder / "inbox", checker, notifier, "http://localhost")
         async with http_server(service, listener):
             print(listener.getsockname()[1], flush=True)
             await asyncio.to_thread(sys.stdin.read)

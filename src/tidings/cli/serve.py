@@ -166,18 +166,16 @@ def _open_context(
     allowed: AllowedNetworks,
     stream: Child | None,
 ) -> AppContext:
+    from tidings.web.check_process import CheckProcess
     from tidings.web.context import AppContext
-    from tidings.web.inbox_sampler import inbox_sampler
     from tidings.web.notifier import build_notifier
     from tidings.web.stream_phase import phase_reader
-    from tidings.web.volume_estimate import VolumeEstimator
 
     writing, reading = stack.enter_context(location.open_or_create()), stack.enter_context(location.open_or_create())
-    history = VolumeEstimator(location.work_dir / "history")
-    stack.enter_context(inbox_sampler(inbox, history))
+    checker = stack.enter_context(CheckProcess(inbox, location.work_dir / "history"))
     read_phase = phase_reader(location.work_dir, None if stream is None else stream.is_alive)
     notifier = build_notifier(reading, read_phase)
-    return AppContext(reading, writing, inbox, history, notifier, address, allow=allowed, read_phase=read_phase)
+    return AppContext(reading, writing, inbox, checker, notifier, address, allow=allowed, read_phase=read_phase)
 
 
 def _print_greeting(context: AppContext, address: str, folder: Path) -> None:

@@ -19,8 +19,8 @@ from tidings.web.large_bodies import LargeBodies
 from tidings.web.live_readers import LiveReaders
 from tidings.web.notifier import StoreNotifier
 from tidings.web.owner_turns import OwnerTurns
+from tidings.web.query_check import Checker
 from tidings.web.stream_phase import ShownPhase, external_phase
-from tidings.web.volume_estimate import VolumeEstimator
 
 MAX_RESPONSE_CHARACTERS = 4 << 20
 """Of the matches in one response: a thousand posts may have a gigabyte."""
@@ -32,7 +32,8 @@ _BEARER = HTTPBearer(auto_error=False, description="The token that `tidings owne
 class AppContext:
     """One store through two connections, so that readers do not wait while a writer waits for the stream's commit.
 
-    Feed documents have turns of their own, so that readers of a feed URL cannot take those of its owner.
+    Feed documents have turns of their own, so that readers of a feed URL cannot take those of its owner. ``checks``
+    lets the owners take turns at the ``checker``, which checks one query at a time.
     ``importing_owners`` are those with a running import of feeds. ``read_phase`` returns the phase of the stream.
     ``testing_owners`` are those with a running webhook test, which may reach the networks of ``allow``.
     """
@@ -40,7 +41,7 @@ class AppContext:
     read_store: Store
     write_store: Store
     inbox: Path
-    volume: VolumeEstimator
+    checker: Checker
     notifier: StoreNotifier
     public_url: str
     feed_locks: dict[str, Lock] = field(default_factory=dict)
@@ -50,6 +51,7 @@ class AppContext:
     feed_turns: OwnerTurns = field(default_factory=lambda: OwnerTurns(_FEED_TURNS_PER_OWNER, _MAX_REQUESTS_PER_OWNER))
     live_readers: LiveReaders = field(default_factory=LiveReaders)
     live_reads: FairReads = field(default_factory=FairReads)
+    checks: FairReads = field(default_factory=lambda: FairReads(threads=1))
     read_phase: Callable[[], ShownPhase] = external_phase
     testing_owners: set[str] = field(default_factory=set)
     allow: AllowedNetworks = PUBLIC_ONLY

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter
+from starlette.responses import Response
 
-from tidings.matching.explain import explain
 from tidings.query.cost import query_cost
 from tidings.query.dnf import Rectangle
 from tidings.query.geo.geojson import to_geojson
 from tidings.query.geo.region import make_rectangle
-from tidings.query.parse import parse
 from tidings.store.rows import Region, Subscription
 from tidings.web import schemas
 from tidings.web.context import MAX_RESPONSE_CHARACTERS, AppContext, Context, OwnerInTurn
@@ -23,28 +22,16 @@ router = APIRouter(prefix="/api", tags=["subscriptions"], responses=error_respon
 _QueryBody = Annotated[schemas.QueryIn, json_body(schemas.QueryIn)]
 
 
-@router.post("/check", openapi_extra=describe_json(schemas.QueryIn), responses=error_responses(413, 422))
-def check_query(query_in: _QueryBody, owner: OwnerInTurn, context: Context) -> schemas.QueryCheck:
+@router.post(
+    "/check",
+    response_model=schemas.QueryCheck,
+    openapi_extra=describe_json(schemas.QueryIn),
+    responses=error_responses(413, 422, 503),
+)
+async def check_query(query_in: _QueryBody, owner: OwnerInTurn, context: Context) -> Response:
     """Explain a query and estimate its matches per day. Nothing is stored."""
-    region = _to_rectangle(query_in.region)
-    explanation = explain(query_in.query, region)
-    estimate = context.volume.estimate(parse(query_in.query, region))
-    return schemas.QueryCheck(
-        query=query_in.query,
-        conjunctions=[
-            schemas.ConjunctionOut(text=conjunction.text, anchor=conjunction.anchor)
-            for conjunction in explanation.conjunctions
-        ],
-        ignored=[
-            schemas.IgnoredPart(piece=part.piece, start=part.start, end=part.end, reason=part.reason)
-            for part in explanation.ignored
-        ],
-        cost=explanation.cost,
-        matches_per_day=estimate.matches_per_day,
-        posts_per_day=estimate.posts_per_day,
-        history_hours=estimate.hours,
-        sampled_posts=estimate.sampled_posts,
-    )
+    checked = await context.checks.run(owner, context.checker.check, query_in.query, query_in.region)
+    return Response(checked, media_type="application/json")
 
 
 @router.post(

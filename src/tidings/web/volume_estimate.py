@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from tidings.atomic_io import write_atomically
 from tidings.log import Event
-from tidings.matching.brute_force import evaluate
-from tidings.query.dnf import Phrase, Query
+from tidings.matching.brute_force import conjunction_holds
+from tidings.query.dnf import Conjunction, Has, Phrase, Query
 from tidings.text.reference_analyzer import AnalyzedText, analyze
 from tidings.text.searchable import join_searchable
 
@@ -32,7 +32,7 @@ _MIN_HISTORY_S = 60.0  # shorter histories count as this long: two posts in a se
 LOG = logging.getLogger("tidings.web")
 _SAMPLED_FIELDS = ("text", "title", "tags", "lat", "lon")
 _MAX_CHARACTERS, _MAX_TAGS, _MAX_TAG_CHARACTERS = 4_000, 20, 100  # per post: analyzed text takes 30 times the memory
-_MAX_WORK = 300_000  # conjunctions evaluated per estimate: about a second
+_MAX_WORK = 300_000  # conjunctions evaluated per estimate: up to a fifth of a second
 _PHRASE_TERMS_PER_WORK = 6  # terms scanned for a phrase that cost as much as one conjunction
 
 
@@ -97,7 +97,8 @@ class VolumeEstimator:
             return VolumeEstimate(None, None, 0.0, 0)
         tried = _limit_work(query, [(seen / len(sample), post) for seen, sample in hours for post in sample])
         posts = sum(seen for seen, _ in hours)
-        matched = sum(weight for weight, post in tried if evaluate(query, post.analyzed, post.lat, post.lon))
+        words = [(_required_words(conjunction), conjunction) for conjunction in query.conjunctions]
+        matched = sum(weight for weight, post in tried if _is_match(words, post))
         matches = posts * matched / sum(weight for weight, _ in tried)
         history_s = max(min(self._now() - since, _KEPT_HOURS * HOUR_S), _MIN_HISTORY_S)
         days = history_s / 24 / HOUR_S
@@ -139,8 +140,21 @@ class VolumeEstimator:
                 hour.is_saved = False
 
 
+def _required_words(conjunction: Conjunction) -> frozenset[str]:
+    return frozenset(literal.term for literal in conjunction.required if isinstance(literal, Has))
+
+
+def _is_match(conjunctions: list[tuple[frozenset[str], Conjunction]], post: _SampledPost) -> bool:
+    """Return whether a conjunction holds. Comparing its words first is five times as fast for most queries."""
+    text = post.analyzed
+    return any(
+        words <= text.terms and conjunction_holds(conjunction, text, post.lat, post.lon)
+        for words, conjunction in conjunctions
+    )
+
+
 def _limit_work(query: Query, posts: list[tuple[float, _SampledPost]]) -> list[tuple[float, _SampledPost]]:
-    """Return a random part of the weighted posts, small enough to evaluate the query in about a second."""
+    """Return a random part of the weighted posts, small enough to evaluate the query in a fraction of a second."""
     literals = [literal for part in query.conjunctions for literal in (*part.required, *part.forbidden)]
     phrases = sum(isinstance(literal, Phrase) for literal in literals) / _PHRASE_TERMS_PER_WORK
     work = sum(len(query.conjunctions) + phrases * len(post.analyzed.sequence) for _, post in posts)
