@@ -109,6 +109,20 @@ def test_hostile_documents_cost_little_time_and_memory(document, problem):
     assert time.thread_time() - started < 1.0  # built as values: 2.6 to 5.6 s
 
 
+@pytest.mark.parametrize("row", [b",", b"1,"], ids=["empty rows", "numbers"])
+def test_work_on_an_object_ends_at_a_second_row(row):
+    document = row * (SIZE_BYTES // len(row))
+    tracemalloc.start()
+    started = time.thread_time()
+    try:
+        with pytest.raises(InputError, match="The request body is not valid JSON"):
+            parse_object(document, NewPost)
+        assert tracemalloc.get_traced_memory()[1] < 3 * SIZE_BYTES  # all rows: 43 and 79 MB
+    finally:
+        tracemalloc.stop()
+    assert time.thread_time() - started < 0.5  # all rows: 1.8 s
+
+
 def test_the_largest_valid_list_is_accepted():
     post = {
         "text": "é" * 1_000,

@@ -27,12 +27,13 @@ Model = TypeVar("Model", bound=BaseModel)
 
 def parse_object(document: bytes, model: type[Model]) -> Model:
     """Return the one object of a document. Raises InputError that names the field."""
-    rows = list(_split_rows(b"[%b]" % document))
-    if not rows:
+    rows = _split_rows(b"[%b]" % document)
+    row = next(rows, None)
+    if row is None:
         raise InputError("The request body is empty. Send a JSON object.")
-    if len(rows) > 1:
+    if next(rows, None) is not None:
         raise _invalid_json()
-    return _validate(rows[0], model, None)
+    return _validate(row, model, None)
 
 
 def parse_list(document: bytes, model: type[Model], max_rows: int) -> list[Model]:
