@@ -10,27 +10,38 @@ from tidings.testing.attacks import HTTP_CASES, AddFeeds, AddSubscriptions, Targ
 from tidings.testing.hostile_queries import hostile_queries
 from tidings.testing.hostile_servers import GOOD, SLOW_KINDS, running_servers
 from tidings.testing.http_load import percentile
-from tidings.testing.noisy_neighbour import ATTACKER, all_cases, format_table, measure_cases, measure_new_feed
+from tidings.testing.noisy_neighbour import (
+    ATTACKER,
+    HISTORY,
+    all_cases,
+    fill_history,
+    format_table,
+    measure_cases,
+    measure_new_feed,
+)
 from tidings.testing.service import running_service
 
 ONLY_SERVER = ("--no-stream", "--no-crawl", "--no-webhooks")
 MAX_RISE, CLOCK_S = 1.1, 0.1  # of the median time to a match; it is read every 50 ms
 MAX_MATCH_S = 10.0
 MAX_FETCH_S = 3.0  # version 0.1: 23 s next to one tarpit
+MAX_SERVER_P50_S, MAX_SERVER_P99_S = 0.2, 1.0  # without a stream; 0.5 s when threads of the server checked queries
 MAX_P99_S = 2.0  # of another client; version 0.1: 7 s next to one anonymous body of 8 MB, 36 s next to eight
-QUICK_CASES = ("anonymous bodies", "large bodies", "large headers", "large OPML")
+QUICK_CASES = ("anonymous bodies", "large bodies", "large headers", "large OPML", "expensive checks", "webhook tests")
 
 
 @pytest.mark.parametrize(
     ("names", "seconds"), [(QUICK_CASES, 2.0), pytest.param(tuple(HTTP_CASES), 20.0, marks=pytest.mark.long)]
 )
 def test_other_owner_is_answered_during_attacks_on_the_server(tmp_path, names, seconds):
+    fill_history(tmp_path / HISTORY)
     with running_service(tmp_path, options=ONLY_SERVER) as service:
         results = measure_cases(service, {name: HTTP_CASES[name] for name in names}, seconds, has_stream=False)
     print(format_table(results))
     for result in results:
         assert len(result.attacked.requests_s) >= 3, result.case
-        assert percentile(result.attacked.requests_s) < MAX_P99_S, result.case
+        assert statistics.median(result.attacked.requests_s) < MAX_SERVER_P50_S, result.case
+        assert percentile(result.attacked.requests_s) < MAX_SERVER_P99_S, result.case
 
 
 @pytest.mark.long

@@ -46,13 +46,15 @@ def run_noisy_neighbours(
 ) -> None:
     """Measure what another owner notices of each attack."""
     from tidings.testing.attacks import HTTP_CASES
-    from tidings.testing.noisy_neighbour import all_cases, format_table, measure_cases
+    from tidings.testing.noisy_neighbour import HISTORY, all_cases, fill_history, format_table, measure_cases
     from tidings.testing.service import running_service
 
     options, attacks = ((), all_cases()) if stream else (_ONLY_SERVER, nullcontext(HTTP_CASES))
     folder = tempfile.TemporaryDirectory(prefix="tidings-neighbours-")
-    with folder as name, running_service(Path(name), options=options) as service, attacks as cases:
-        results = measure_cases(service, cases, seconds, has_stream=stream)
+    with folder as name:
+        fill_history(Path(name) / HISTORY)
+        with running_service(Path(name), options=options) as service, attacks as cases:
+            results = measure_cases(service, cases, seconds, has_stream=stream)
     typer.echo(format_table(results))
     if file is not None:
         file.write_text(json.dumps([result.to_dict() for result in results], indent=1) + "\n", "utf-8")

@@ -17,9 +17,13 @@ from functools import cache
 from multiprocessing.sharedctypes import Synchronized
 
 from tidings.testing import http_load
-from tidings.testing.http_load import encode_request, open_connection, request_status
+from tidings.testing.feed_servers import http_server
+from tidings.testing.hostile_queries import SHAPES
+from tidings.testing.hostile_servers import repeat_interim_responses
+from tidings.testing.http_load import encode_request, open_connection, post_json, request_status
 
 _PAUSE_S = 1.0
+_WEBHOOK_TESTS = 100  # per round
 _START_POLL_S = 0.02
 _numbers = itertools.count()
 
@@ -97,6 +101,29 @@ async def _open_live_reader(target: Target) -> asyncio.StreamWriter:
     return writer
 
 
+async def check_expensive_queries(target: Target) -> None:
+    """Check hostile queries on 16 connections. They cost most after `fill_history`."""
+    start = next(_numbers)
+    bodies = [json.dumps({"query": make(start)}).encode() for make in SHAPES.values()]
+    await asyncio.gather(*(_check_queries(target, bodies[number % len(bodies) :]) for number in range(16)))
+
+
+async def _check_queries(target: Target, bodies: Sequence[bytes]) -> None:
+    for body in bodies:
+        await request_status(target.url, "/api/check", target.token, "POST", body)
+
+
+async def send_webhook_tests(target: Target) -> None:
+    """Test a webhook again and again; its receiver sends interim responses without an end."""
+    async with http_server(repeat_interim_responses) as receiver:
+        added = await post_json(target.url, "/api/subscriptions", target.token, {"query": "storm"})
+        webhook = {"subscription": added["id"], "url": f"{receiver}/hook"}
+        path = f"/api/webhooks/{(await post_json(target.url, '/api/webhooks', target.token, webhook))['id']}/test"
+        for _ in range(_WEBHOOK_TESTS):
+            await request_status(target.url, path, target.token, "POST")
+        await request_status(target.url, f"/api/subscriptions/{added['id']}", target.token, "DELETE")
+
+
 HTTP_CASES: dict[str, Attack] = {
     "anonymous bodies": send_anonymous_bodies,
     "large bodies": send_large_bodies,
@@ -104,6 +131,8 @@ HTTP_CASES: dict[str, Attack] = {
     "half requests": hold_half_requests,
     "large OPML": import_large_outlines,
     "live readers": open_live_readers,
+    "expensive checks": check_expensive_queries,
+    "webhook tests": send_webhook_tests,
 }
 """Attacks on the HTTP server alone."""
 

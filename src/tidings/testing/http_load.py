@@ -8,10 +8,11 @@ one process runs an attack and a probe at once: ``attack = asyncio.create_task(p
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 _CONNECT_S, _ANSWER_S = 30.0, 120.0
@@ -59,6 +60,17 @@ async def request_status(url: str, path: str, token: str | None, method: str = "
             writer.write(encode_request(method, path, token, body))
             await writer.drain()
         return await read_status(reader)
+    finally:
+        writer.transport.abort()
+
+
+async def post_json(url: str, path: str, token: str, document: object) -> Any:
+    """Send a JSON document and return that of the response. Raises ValueError if it has none."""
+    reader, writer = await open_connection(url)
+    try:
+        writer.write(encode_request("POST", path, token, json.dumps(document).encode()))
+        _, _, body = (await asyncio.wait_for(reader.read(), _ANSWER_S)).partition(b"\r\n\r\n")
+        return json.loads(body)
     finally:
         writer.transport.abort()
 

@@ -13,11 +13,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import random
 import statistics
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from tidings.testing.attacks import (
     HTTP_CASES,
@@ -28,15 +30,21 @@ from tidings.testing.attacks import (
     running_attack,
     send_usual_requests,
 )
-from tidings.testing.hostile_queries import hostile_queries
+from tidings.testing.clock import FakeClock
+from tidings.testing.hostile_queries import FREQUENT_WORDS, hostile_queries
 from tidings.testing.hostile_servers import SLOW_KINDS, running_servers
 from tidings.testing.http_load import percentile, request_status
 from tidings.testing.service import ServiceProcess
+from tidings.web.volume_estimate import HOUR_S, VolumeEstimator
 
 VICTIM, ATTACKER = "victim", "attacker"
+HISTORY = Path("state", "history")
+"""Where a service in a folder keeps its sample of posts."""
 _MARKER = "neighbourmarker"
 _MATCH_TIMEOUT_S = 300.0
 _POLL_S = 0.05
+_HISTORY_HOURS, _POSTS_PER_HOUR = 24, 100
+_WORDS_PER_POST, _FREQUENT, _RARE_WORDS = 15, 0.1, 5_000
 _numbers = itertools.count()
 _UNIQUE = f"{time.time():.0f}"
 
@@ -103,6 +111,21 @@ def _measure_case(victim: Victim, target: Target, name: str, attack: Attack, sec
         attacked = asyncio.run(victim.probe(seconds))
         rounds = count_rounds()
     return CaseResult(name, rounds, baseline, attacked)
+
+
+def fill_history(folder: Path) -> None:
+    """Write a sample of posts for a service that starts later: a check of a query then does all the work it may."""
+    clock, rng = FakeClock(time.time() - _HISTORY_HOURS * HOUR_S), random.Random(0)
+    estimator = VolumeEstimator(folder, clock)
+    for _ in range(_HISTORY_HOURS):
+        clock.now += HOUR_S
+        texts = (" ".join(_choose_word(rng) for _ in range(_WORDS_PER_POST)) for _ in range(_POSTS_PER_HOUR))
+        estimator.add_posts(json.dumps({"text": text}) for text in texts)
+    estimator.save()
+
+
+def _choose_word(rng: random.Random) -> str:
+    return rng.choice(FREQUENT_WORDS) if rng.random() < _FREQUENT else f"w{rng.randrange(_RARE_WORDS)}"
 
 
 class Victim:
