@@ -6,11 +6,13 @@ import pytest
 from tests.store.batches import run_batch
 
 from tidings.errors import InputError, QuotaExceeded, UnknownOwner, UnknownSubscription
-from tidings.store import open_store
+from tidings.query.cost import CHARACTERS_PER_UNIT, query_cost
+from tidings.store import open_store, schema
 from tidings.store.accounts import Quotas
 from tidings.store.feed_urls import NewestMatch
 from tidings.store.feeds import VisitRecord
 from tidings.store.schema import ERA_BITS
+from tidings.testing.hostile_queries import hostile_queries
 
 
 def test_a_token_identifies_its_owner_and_is_not_stored(store):
@@ -126,6 +128,23 @@ def test_the_cost_quota_is_enforced(store):
     store.accounts.set_quotas("ann", Quotas(query_cost=2))
     with pytest.raises(QuotaExceeded, match="3 of 2 are used"):
         store.accounts.subscribe("ann", "snow")
+
+
+def test_queries_of_older_stores_cost_the_minimum_of_their_length_after_an_upgrade(location, monkeypatch):
+    before = schema.MIGRATIONS[: schema.MIGRATIONS.index(schema._PRICES)]
+    monkeypatch.setattr(schema.migrate, "__defaults__", (before,))
+    hostile, short = hostile_queries(60), "x" * (2 * CHARACTERS_PER_UNIT - 1)
+    with open_store(location) as store:
+        store.accounts.add("ann", Quotas(query_cost=20_000))
+        store.subscriptions.add_many([(query, "ann", None, 1) for query in (*hostile, short)])
+        store.subscriptions.add("storm OR rain", "bob", cost=7)
+    monkeypatch.undo()
+    with open_store(location) as store:
+        costs = [row.cost for row in store.subscriptions.page("ann", 0, 100)]
+        assert costs == [len(query) // CHARACTERS_PER_UNIT for query in hostile] + [1]
+        assert all(cost <= query_cost(query) for cost, query in zip(costs, hostile, strict=False))
+        assert [row.cost for row in store.subscriptions.page("bob", 0, 100)] == [7]
+        assert store.accounts.get("ann").query_cost > 10_000
 
 
 def test_changes_have_the_owner_and_the_cost_of_their_subscription(store):

@@ -122,7 +122,15 @@ ALTER TABLE subscription ADD COLUMN cost BIGINT NOT NULL DEFAULT 1;
 ALTER TABLE owner ADD COLUMN max_cost BIGINT NOT NULL DEFAULT 20000;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SHEDDING, _FEEDS, _OWNERS, _WEBHOOKS, _SHAPES, _GIVEN_URLS, _BACKLOG, _COSTS)
+# Queries from before costs were stored cost 1 per 16 characters, the minimum of `query/cost.py`: parsing every query in
+# the transaction of a migration would stop the service for minutes.
+_PRICES = """
+UPDATE subscription SET cost = LENGTH(query) / 16 WHERE cost = 1 AND LENGTH(query) >= 32;
+"""
+
+MIGRATIONS: tuple[str, ...] = (
+    _FIRST, _SHEDDING, _FEEDS, _OWNERS, _WEBHOOKS, _SHAPES, _GIVEN_URLS, _BACKLOG, _COSTS, _PRICES,
+)  # fmt: skip
 """Migration n takes a store from version n to n + 1. A released migration is never edited."""
 
 
