@@ -54,6 +54,33 @@ def test_match_works_on_executors_and_in_a_user_session_without_output():
     assert (result.stdout, result.stderr) == ("", "")
 
 
+STREAM_SESSIONS = """
+from tidings.spark.session import session
+
+def start(**settings):
+    return session("local[1]", settings, has_ml_functions=False)
+
+def list_ml_functions(spark):
+    registry = getattr(spark._jvm.org.apache.spark.sql.catalyst.analysis, "FunctionRegistry$")
+    return getattr(registry, "MODULE$").internal().listFunction().mkString(" ")
+
+spark = start(**{"spark.sql.shuffle.partitions": "3"})
+assert spark.range(5).selectExpr("sum(id) AS sum").first().sum == 10
+assert (spark.conf.get("spark.sql.shuffle.partitions"), spark.sparkContext.appName) == ("3", "tidings")
+assert "vector_to_array" not in list_ml_functions(spark)
+assert session() is spark, "the session is active"
+spark.stop()
+
+spark = start(**{"spark.sql.extensions": "org.apache.spark.sql.ml.InternalFunctionRegistration"})
+assert "vector_to_array" in list_ml_functions(spark), "extensions of the user are loaded"
+spark.stop()
+"""
+
+
+def test_sessions_of_streams_have_no_functions_of_spark_ml_but_the_extensions_of_the_user():
+    run_python(STREAM_SESSIONS)
+
+
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local[2,3]"])
 def test_local_workers_map_the_index_by_its_path(master):
     context = SimpleNamespace(master=master)

@@ -113,7 +113,7 @@ def _read_json(spark: SparkSession, posts: PostFiles) -> DataFrame:
 def parse_json_tags(posts: DataFrame) -> DataFrame:
     """Convert `tags` from a JSON list, or from one text with spaces, commas or semicolons, to a list of strings."""
     tags = F.trim("tags")
-    listed = F.from_json(tags, T.ArrayType(T.StringType()))
+    listed = F.from_json(tags, "array<string>")
     return posts.withColumn("tags", F.when(tags.startswith("["), listed).otherwise(F.split(tags, r"[\s,;]+")))
 
 

@@ -67,7 +67,7 @@ class SessionStart:
     def _start(self) -> None:
         spark = None
         try:
-            spark = session(self._master, self._settings)
+            spark = session(self._master, self._settings, has_ml_functions=False)
         except Exception as error:
             self._error = error
         finally:
