@@ -147,8 +147,9 @@ def _check_startup(startup: dict[str, Any]) -> Iterator[Threshold]:
     )
     for command in ("run", "serve"):
         if (baseline := medians.get((command, "baseline"))) is not None:
-            ratio = medians[command, "this"]["first_match_cpu_s"] / baseline["first_match_cpu_s"]
-            yield Threshold(f"CPU time of `{command}` until then / that of the baseline", ratio, 0.5, at_least=False)
+            for name, quantity in (("time", "first_match_s"), ("CPU time", "first_match_cpu_s")):
+                ratio = medians[command, "this"][quantity] / baseline[quantity]
+                yield Threshold(f"{name} of `{command}` until then / that of the baseline", ratio, 0.5, at_least=False)
 
 
 def _check_soak(soak: dict[str, Any]) -> Iterator[Threshold]:

@@ -63,7 +63,7 @@ def session(
         return running
     master = choose_master(master)
     place = _LOCAL_SETTINGS if is_local(master) else _CLUSTER_SETTINGS
-    chosen = {**_SETTINGS, **place, **settings_for_tests(), **(settings or {})}
+    chosen: dict[str, Any] = {**_SETTINGS, **place, **settings_for_tests(), **(settings or {})}
     ensure_jvm(master, chosen)
     if not has_ml_functions:
         _create_without_providers({**chosen, "spark.app.name": "tidings", "spark.master": master})
