@@ -24,7 +24,9 @@ def _startup(serve_s: float, serve_cpu_s: float) -> dict[str, Any]:
     return {**QUICK._asdict(), "medians": [dict(zip(names, row, strict=True)) for row in rows]}
 
 
-@pytest.mark.parametrize(("serve_s", "serve_cpu_s", "missed"), [(9.0, 20.0, 0), (15.1, 20.0, 1), (15.1, 20.1, 2)])
+@pytest.mark.parametrize(
+    ("serve_s", "serve_cpu_s", "missed"), [(12.0, 20.0, 0), (12.1, 20.0, 1), (15.1, 20.0, 2), (15.1, 20.1, 3)]
+)
 def test_slow_start_misses_its_thresholds(serve_s: float, serve_cpu_s: float, missed: int) -> None:
     thresholds = check_thresholds("startup", _startup(serve_s, serve_cpu_s))
     assert [item.is_met for item in thresholds].count(False) == missed

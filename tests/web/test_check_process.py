@@ -8,6 +8,7 @@ import signal
 import time
 
 import pytest
+from tests.web.conftest import wait_until
 
 from tidings.errors import QueryError
 from tidings.ingest.inbox import write_posts
@@ -36,13 +37,6 @@ def process(folder):
 
 def answer_of(checker, query, box=None):
     return json.loads(checker.check(query, box))
-
-
-def wait_until(condition, timeout_s=60.0):
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def is_restarted(process, pid):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 
-from tests.web.conftest import live_server
+from tests.web.conftest import live_server, wait_until
 from tests.web.test_live import events
 from tests.web.test_subscriptions import subscribe
 
@@ -80,7 +80,7 @@ def test_the_phase_is_announced_while_the_store_is_lost(ann, store_matches, cont
             lost.setattr(context.read_store.database, "fetch", raise_store_error)
             phase.write("stopped")
             assert next_change(stream) == ("status", {"stream": "stopped"})
-            assert context.notifier.is_store_lost
+            wait_until(lambda: context.notifier.is_store_lost)
         store_matches(made["id"], ["a"])
         assert next_change(stream) == ("matches", {"subscription": made["id"], "matches": 1})
 
