@@ -14,7 +14,19 @@ from tidings.demo.generate import generate_posts
 from tidings.index.builder import create_index
 from tidings.matching import postings_kernel
 from tidings.text.reference_analyzer import analyze
-from tidings_lab import bench, bench_kernels, bench_plans, bench_scale, cli, datasets, figures, native, results
+from tidings_lab import (
+    bench,
+    bench_kernels,
+    bench_modes,
+    bench_plans,
+    bench_scale,
+    cli,
+    datasets,
+    figures,
+    native,
+    results,
+    tables,
+)
 from tidings_lab.bench_pipeline import check_agreement, measure_spine
 from tidings_lab.datasets import Posts, SubscriptionSet
 from tidings_lab.errors import ContendersDisagree
@@ -251,3 +263,14 @@ def test_contenders_select_the_pipeline_benchmark() -> None:
     assert bench.BenchOptions(only=("floor", "stream")).benchmarks == ["spine", "stream"]
     assert bench.BenchOptions(only=("floor",)).contenders == ["floor"]
     assert bench.BenchOptions().benchmarks == list(bench.DEFAULT_BENCHMARKS)
+
+
+@pytest.mark.long
+def test_modes_find_the_same_matches_and_are_compared_turn_by_turn(tmp_path: Path, posts: Posts) -> None:
+    found = bench_modes.measure_modes(tmp_path, posts, bench_modes.ModeSizes(2_000, 500), 2, SEED, _ignore)
+    for workload in found["workloads"]:
+        arms = [row["arm"] for row in workload["rows"] if row["form"] == "store"]
+        assert arms == ["replicated", "replicated again", *bench_modes.PARTITIONERS[workload["workload"]]]
+        assert all(len(row["seconds_ratios"]) == 2 and row["matches_per_post"] > 0 for row in workload["rows"])
+    assert len(check_thresholds("modes", found)) == 4
+    assert any("hybrid" in line for line in tables.write_benchmark("modes", found))

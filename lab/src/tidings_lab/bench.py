@@ -1,9 +1,9 @@
 """Run benchmarks, store their results and draw them. `python -m tidings_lab.bench` is `tidings-lab bench`.
 
-The benchmarks: `spine` (the matching pipeline and alternatives on Spark), `kernels` (one core), `growth` (1 K to 10 M
-subscriptions), `plans` (word plans), `correlations` (tags), `space` (keywords and regions), `stream`, `serve` (polling
-feeds over HTTP), `crawl` (visiting feeds), `startup` (from a restart to the first match) and `soak` (the stream for an
-hour while subscriptions change).
+The benchmarks: `spine` (the matching pipeline and alternatives on Spark), `modes` (partitioned and replicated),
+`kernels` (one core), `growth` (1 K to 10 M subscriptions), `plans` (word plans), `correlations` (tags), `space`
+(keywords and regions), `stream`, `serve` (polling feeds over HTTP), `crawl` (visiting feeds), `startup` (from a restart
+to the first match) and `soak` (the stream for an hour while subscriptions change).
 """
 
 from __future__ import annotations
@@ -162,6 +162,16 @@ def _run_spine(given: BenchInput) -> dict[str, Any]:
     return measured
 
 
+def _run_modes(given: BenchInput) -> dict[str, Any]:
+    from tidings_lab.bench_modes import QUICK, ModeSizes, measure_modes
+
+    sizes = QUICK if given.is_quick else ModeSizes()
+    with tempfile.TemporaryDirectory(prefix="tidings-bench-") as folder:
+        measured = measure_modes(Path(folder), given.posts, sizes, given.repetitions, SEED, given.report)
+    _stop_spark()
+    return measured
+
+
 def _run_kernels(given: BenchInput) -> dict[str, Any]:
     from tidings_lab.bench_kernels import QUICK, KernelSizes, measure_kernels
 
@@ -250,6 +260,7 @@ def _stop_spark() -> None:
 
 BENCHMARKS: Mapping[str, Callable[[BenchInput], Any]] = {
     "spine": _run_spine,
+    "modes": _run_modes,
     "kernels": _run_kernels,
     "growth": _run_growth,
     "plans": _run_plans,

@@ -36,14 +36,19 @@ _SOAK_LABELS = {
 def write_page(folder: Path, docs: Path) -> Path:
     """Write the page from the newest result of each benchmark and return its path."""
     lines = [_HEAD]
-    for name, write in _WRITERS.items():
+    for name in _WRITERS:
         newest = find_newest(folder, "benchmark", name)
         if newest is not None:
-            measured = newest[1]["measured"]
-            lines += [*write(measured), *_threshold_table(name, measured), "", _origin(*newest), ""]
+            lines += [*write_benchmark(name, newest[1]["measured"]), "", _origin(*newest), ""]
     path = docs / "benchmarks.md"
     path.write_text("\n".join(lines).rstrip() + "\n", "utf-8")
     return path
+
+
+def write_benchmark(name: str, measured: Any) -> Iterator[str]:
+    """Yield the lines about one benchmark."""
+    yield from _WRITERS[name](measured)
+    yield from _threshold_table(name, measured)
 
 
 def _write_spine(spine: dict[str, Any]) -> Iterator[str]:
@@ -77,6 +82,35 @@ def _contender_row(contender: dict[str, Any]) -> tuple[str, ...]:
     spread = f"{min(ratios):.2f} – {max(ratios):.2f}"
     rate, ratio = f"{contender['posts_per_second']:,.0f}", f"{contender['ratio_to_floor']:.2f}"
     return contender["label"], contender["starts_from"], rate, ratio, spread, posts
+
+
+def _write_modes(modes: dict[str, Any]) -> Iterator[str]:
+    yield "## Partitioned and replicated (`modes`)"
+    yield wrap(
+        f"Partitioned over {modes['matchers']} matchers next to replicated, in turns. *Batch* is `tidings.match` into "
+        "Spark's noop sink, one row per match. *Store* is `tidings run` on files, from the begin of the first "
+        "micro-batch to the commit of the last one into SQLite. *Words*: tweets and queries of three to six terms. "
+        "*Places*: tweets with a position and Q1 of PS²Stream. Replicated mode is measured twice: the ratio of both "
+        "is the noise. Ratios are medians over the turns."
+    )
+    yield ""
+    head = ("workload", "form", "arm", "posts/s", "of replicated", "lowest – highest", "CPU time: replicated ÷ arm")
+    rows = []
+    for workload in modes["workloads"]:
+        for row in workload["rows"]:
+            ratios, cpu = row["seconds_ratios"], row.get("cpu_ratio_to_replicated")
+            spread = f"{min(ratios):.2f} – {max(ratios):.2f}"
+            rate, ratio = f"{row['posts_per_second']:,.0f}", f"{row['ratio_to_replicated']:.2f}"
+            cpu_ratio = "" if cpu is None else f"{cpu:.2f}"
+            rows.append((workload["workload"], row["form"], row["arm"], rate, ratio, spread, cpu_ratio))
+    yield from format_table(head, rows)
+    yield ""
+    sizes = (
+        f"{one['workload']}: {one['posts']:,} posts, {one['subscriptions']:,} subscriptions, "
+        f"{one['rows'][0]['matches_per_post']:.2f} matches per post"
+        for one in modes["workloads"]
+    )
+    yield wrap("; ".join(sizes).capitalize() + ".")
 
 
 def _write_kernels(kernels: dict[str, Any]) -> Iterator[str]:
@@ -342,6 +376,7 @@ def _write_growth(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 _WRITERS: Mapping[str, Callable[[Any], Iterator[str]]] = {
     "spine": _write_spine,
+    "modes": _write_modes,
     "kernels": _write_kernels,
     "growth": _write_growth,
     "plans": _write_plans,

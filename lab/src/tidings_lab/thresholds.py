@@ -68,6 +68,16 @@ def _check_spine(spine: dict[str, Any]) -> Iterator[Threshold]:
         yield Threshold("Tidings replicated / fastest alternative", rate / max(others), 1)
 
 
+def _check_modes(modes: dict[str, Any]) -> Iterator[Threshold]:
+    """The default partitioner of each workload has a goal; the others are shown."""
+    for workload in modes["workloads"]:
+        rows = {(row["form"], row["arm"]): row for row in workload["rows"]}
+        name, arm = workload["workload"], "salb+" if workload["workload"] == "words" else "hybrid"
+        for form, limit in (("batch", 0.75), ("store", 0.5)):
+            ratio = rows[form, arm]["ratio_to_replicated"]
+            yield Threshold(f"{name}, {form}: `{arm}` over {modes['matchers']} matchers / replicated", ratio, limit)
+
+
 def _check_kernels(kernels: dict[str, Any]) -> Iterator[Threshold]:
     count = kernels["subscriptions"]["subscriptions"]
     yield Threshold(f"matching {count:,} subscriptions, posts/s", kernels["matching"]["posts_per_second"], 800_000)
@@ -167,6 +177,7 @@ def _check_soak(soak: dict[str, Any]) -> Iterator[Threshold]:
 
 _CHECKS: Mapping[str, Callable[[Any], Iterator[Threshold]]] = {
     "spine": _check_spine,
+    "modes": _check_modes,
     "kernels": _check_kernels,
     "plans": _check_plans,
     "correlations": _check_correlations,
