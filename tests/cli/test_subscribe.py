@@ -83,7 +83,7 @@ def test_invalid_query_is_shown_with_a_caret_and_creates_nothing(run_tidings, tm
         ([], "QUERY or --file FILE is required"),
         (["storm", "--region", "1,2,3"], "--region 1,2,3: A rectangle needs four numbers"),
         (["storm", "--region", "1,2,3,91"], "south and north must be between -90 and 90"),
-        (["storm", "--region", "5,2,3,4"], "west must not be greater than east"),
+        (["storm", "--region", "5,4,3,2"], "south must not be greater than north"),
         (["storm", "--file", "subs.txt"], "--file: cannot be combined with QUERY or --region"),
         (["--file", "nowhere.txt"], "nowhere.txt: no such file."),
         (["--jsn"], "--jsn: no such option"),

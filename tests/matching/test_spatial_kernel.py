@@ -21,6 +21,7 @@ CORNERS = [(-180.0, -90.0), (179.75, 89.75), (0.0, 0.0), (-74.125, 40.0)]
 def regions(rng: np.random.Generator, count: int) -> list[str]:
     """Return regions around corners of cells: on and off the steps, whole cells, points, the world, circles."""
     result = ["within:-180,-90,180,90", "within:-180,0,180,0", "near:40,-74,25", "near:0,179.99,30"]
+    result += ["within:179.75,-90,-179.5,89.75", "within:0,80,10,90", "within:1,-90,0,90", "within:180,-1,-180,1"]
     for _ in range(count - len(result)):
         west, south = CORNERS[rng.integers(len(CORNERS))] + rng.integers(-130, 260, 2) * STEP * rng.choice([1, 0.37])
         wide, high = rng.choice([0.0, STEP / 3, 5 * STEP, 0.125, 0.3, 2.0, 20.0], 2)

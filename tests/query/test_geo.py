@@ -20,9 +20,11 @@ from tidings.query.geo.column import parse_region
 from tidings.query.geo.containment import distance_km, region_contains
 from tidings.query.geo.geometry import bounding_areas, bounding_boxes, contains, encode_region
 from tidings.query.geo.polygon import make_polygons, polygons_from_numbers
+from tidings.query.geo.region import make_rectangle
 from tidings.query.parse import parse
 
 SQUARE = ((0.0, 0.0), (10.0, 0.0), (10.0, 10.0), (0.0, 10.0), (0.0, 0.0))
+TOUCHES_POLE = Polygons(((((0.0, 80.0), (10.0, 80.0), (5.0, 90.0), (0.0, 80.0)),),))
 HOLE = ((2.0, 2.0), (2.0, 4.0), (4.0, 4.0), (4.0, 2.0), (2.0, 2.0))
 TRIANGLE = ((-180.0, -90.0), (180.0, -90.0), (0.0, 90.0), (-180.0, -90.0))
 FIJI = (
@@ -34,6 +36,12 @@ lons = st.one_of(st.sampled_from([-180.0, -179.9, -1.0, 0.0, 2.0, 3.0, 10.0, 179
 lats = st.one_of(st.sampled_from([-90.0, -89.9, -1.0, 0.0, 2.0, 3.0, 10.0, 89.9, 90.0]), st.floats(-90, 90))
 radii = st.one_of(st.sampled_from([1e-9, 0.1, 111.2, 5000.0, 10_007.6, 20_015.0]), st.floats(1e-6, 20_015))
 circles = st.builds(Circle, lats, lons, radii)
+rectangles = st.builds(
+    lambda west, east, sides: make_rectangle(west, sides[0], east, sides[1]),
+    lons,
+    lons,
+    st.tuples(lats, lats).map(sorted),
+)
 
 
 @st.composite
@@ -82,14 +90,70 @@ def test_distance_from_london_to_paris():
         (Circle(12, 34, 20_016), -12.0, -146.0, True),  # everywhere
         (Circle(60, 0, 100), 60.0, 1.79, True),  # a degree of longitude is short at this latitude
         (Circle(60, 0, 100), 60.7, 1.5, False),  # in the bounding box, not in the circle
+        (Circle(80, 0, math.pi / 18 * 6371.0088), 90.0, 120.0, True),  # the pole is on the border
+        (Circle(-80, 0, 1110), -90.0, 0.0, False),
+        (Circle(90, 77, 1), 90.0, -120.0, True),
     ],
 )
 def test_circles_at_borders_poles_and_the_antimeridian(circle, lat, lon, is_in):
     assert region_contains(circle, lat, lon) == contains_compiled(circle, lat, lon) == is_in
 
 
+@pytest.mark.parametrize(
+    ("rectangle", "lat", "lon", "is_in"),
+    [
+        (Rectangle(0, 80, 10, 90), 90.0, 120.0, True),
+        (Rectangle(0, 80, 10, 90), 89.9, 120.0, False),
+        (Rectangle(0, 80, 10, 90), -90.0, 5.0, False),
+        (Rectangle(0, -90, 10, -80), -90.0, -120.0, True),
+        (Rectangle(0, 90, 0, 90), 90.0, -180.0, True),
+        (Rectangle(0, 80, 10, 89.9), 89.9, 120.0, False),
+        (Rectangle(170, -20, -170, 20), 0.0, 180.0, True),
+        (Rectangle(170, -20, -170, 20), 0.0, -180.0, True),
+        (Rectangle(170, -20, -170, 20), 20.0, -170.0, True),
+        (Rectangle(170, -20, -170, 20), 0.0, 169.9, False),
+        (Rectangle(170, -20, -170, 20), 0.0, 0.0, False),
+        (Rectangle(170, -20, -170, 20), 20.1, 175.0, False),
+        (Rectangle(180, -90, -180, 20), -90.0, 0.0, True),
+    ],
+)
+def test_rectangles_at_poles_and_across_the_antimeridian(rectangle, lat, lon, is_in):
+    assert region_contains(rectangle, lat, lon) == contains_compiled(rectangle, lat, lon) == is_in
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.one_of(rectangles, circles, stars(), st.just(TOUCHES_POLE)), lats, lons)
+def test_the_compiled_test_agrees_with_the_reference(region, lat, lon):
+    assert contains_compiled(region, lat, lon) == region_contains(region, lat, lon)
+
+
 @settings(max_examples=300, deadline=None)
-@given(st.one_of(circles, stars()), lats, lons)
+@given(st.one_of(rectangles, circles, stars(), st.just(TOUCHES_POLE)), st.sampled_from([-90.0, 90.0]), lons, lons)
+def test_a_pole_is_one_point(region, pole, lon, other_lon):
+    assert region_contains(region, pole, lon) == region_contains(region, pole, other_lon)
+
+
+@settings(max_examples=300, deadline=None)
+@given(rectangles, lats, lons)
+def test_a_rectangle_across_the_antimeridian_is_its_two_sides(rectangle, lat, lon):
+    west, south, east, north = rectangle.west, rectangle.south, rectangle.east, rectangle.north
+    sides = [(west, east)] if west <= east else [(west, 180.0), (-180.0, east)]
+    expected = any(region_contains(Rectangle(left, south, right, north), lat, lon) for left, right in sides)
+    assert region_contains(rectangle, lat, lon) == expected
+
+
+@pytest.mark.parametrize("lon", [-180.0, 0.0, 50.0, 180.0])
+def test_explain_finds_the_pole_at_every_longitude(lon):
+    assert explain("storm within:0,80,10,90", None, "storm", 90.0, lon).is_match
+    assert explain("storm within:170,-90,-170,0", None, "storm", -90.0, lon).is_match
+    assert not explain("storm within:0,80,10,90", None, "storm", -90.0, lon).is_match
+    across = explain("storm within:170,-20,-170,0", None, "storm", -10.0, 180.0)
+    assert across.is_match
+    assert "within:170,-20,-170,0" in str(across.to_dict())
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(rectangles, circles, stars(), st.just(TOUCHES_POLE)), lats, lons)
 def test_the_bounding_boxes_cover_a_region(region, lat, lon):
     rows = np.array(encode_region(region))
     boxes, which = bounding_boxes(rows, np.array([0]))
@@ -122,8 +186,9 @@ def test_the_largest_polygon_does_not_overflow():
     for lon, lat, is_in in [
         (0, 90, True),
         (180, -90, True),
-        (180, 90, False),
-        (-180, 90, False),
+        (180, 90, True),
+        (180, 89.9, False),
+        (-180, 89.9, False),
         (179.9999999, -90, True),
     ]:
         assert region_contains(world, lat, lon) == contains_compiled(world, lat, lon) == is_in

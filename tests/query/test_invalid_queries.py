@@ -138,7 +138,6 @@ def test_limits_can_be_configured():
         ("1,-91,3,4", "-90"),
         ("1,2,3,90.5", "-90"),
         ("1,4,3,2", "south"),
-        ("170,-10,-170,10", "join two regions with OR"),
     ],
 )
 def test_an_invalid_rectangle_is_reported_at_its_position(sides, words):
@@ -149,10 +148,10 @@ def test_an_invalid_rectangle_is_reported_at_its_position(sides, words):
 def test_the_region_column_is_validated():
     assert make_rectangle(-180, -90, 180, 90) == Rectangle(-180.0, -90.0, 180.0, 90.0)
     assert make_rectangle(1, 2, 1, 2) == Rectangle(1, 2, 1, 2)
-    for sides in [(1, 4, 3, 2), (3, 2, 1, 4), (float("nan"), 0, 1, 1), (0, 0, 1, 91), (None, 0, 1, 1), ("x", 0, 1, 1)]:
+    for sides in [(1, 4, 3, 2), (3, 4, 1, 2), (float("nan"), 0, 1, 1), (0, 0, 1, 91), (None, 0, 1, 1), ("x", 0, 1, 1)]:
         with pytest.raises(QueryError):
             make_rectangle(*sides)
 
 
 def test_a_region_object_is_validated():
-    assert "two regions" in query_error("cat", region=Rectangle(10, 0, -10, 1)).reason
+    assert "south must not be greater" in query_error("cat", region=Rectangle(10, 1, -10, 0)).reason

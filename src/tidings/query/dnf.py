@@ -21,7 +21,10 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True)
 class Rectangle:
-    """The post has a position inside this rectangle, borders included, in degrees."""
+    """The post has a position inside this rectangle, borders included, in degrees.
+
+    If west is greater than east, it crosses the antimeridian.
+    """
 
     west: float
     south: float

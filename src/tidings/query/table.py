@@ -13,6 +13,7 @@ from tidings.errors import QueryError
 from tidings.query.cover import Entry
 from tidings.query.dnf import Region
 from tidings.query.geo.polygon import polygons_from_numbers
+from tidings.query.geo.rectangle import are_single_boxes
 from tidings.query.geo.region import make_rectangle
 from tidings.query.parse import parse_entries
 
@@ -50,7 +51,7 @@ def region_from_column(value: object) -> Region | None:
 
 
 def rectangles_in_column(column: pa.Array) -> NDArray[np.float64]:
-    """Return the rectangles of a column, as `region_from_column` reads them; NaN for all other values."""
+    """Return the rectangles of a column that are one row (`geo/geometry.py`); NaN for all other values."""
     rectangles = np.full((len(column), 4), np.nan)
     is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
     if not is_list or not pa.types.is_floating(column.type.value_type):
@@ -58,6 +59,7 @@ def rectangles_in_column(column: pa.Array) -> NDArray[np.float64]:
     rows = np.flatnonzero(pc.fill_null(pc.equal(pc.list_value_length(column), 4), False))
     sides = column.take(pa.array(rows)).flatten().to_numpy(zero_copy_only=False).astype(np.float64).reshape(-1, 4) + 0.0
     west, south, east, north = sides.T
-    is_box = (west >= -180) & (south >= -90) & (west <= east) & (south <= north) & (east <= 180) & (north <= 90)
+    is_box = (west >= -180) & (south >= -90) & (south <= north) & (east <= 180) & (north <= 90)
+    is_box &= are_single_boxes(sides)
     rectangles[rows[is_box]] = sides[is_box]
     return rectangles

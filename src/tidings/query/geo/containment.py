@@ -3,6 +3,7 @@
 Borders are part of a region. The Earth is a sphere with its mean radius. A point on the border of a circle is inside,
 with a relative tolerance of 1e-12. Polygons have straight borders in degrees, as in GeoJSON. Their corners and the
 positions compared with them are rounded to a ten-millionth of a degree (one centimetre); the rest is exact.
+A pole is one point: a region that contains it at one longitude contains it at all longitudes.
 """
 
 from __future__ import annotations
@@ -23,18 +24,34 @@ def region_contains(region: Region, lat: float | None, lon: float | None) -> boo
         return False
     match region:
         case Rectangle(west, south, east, north):
-            return west <= lon <= east and south <= lat <= north
+            return south <= lat <= north and (is_pole(lat) or is_between(west, lon, east))
         case Circle(center_lat, center_lon, radius_km):
             return haversine(center_lat, center_lon, lat, lon) <= max_haversine(radius_km)
         case Polygons(polygons):
             point = to_steps(lon), to_steps(lat)
-            return any(_in_polygon(polygon, point) for polygon in polygons)
+            return any(_contains_pole(polygon, point[1]) or _in_polygon(polygon, point) for polygon in polygons)
+
+
+def is_pole(lat: float) -> bool:
+    return abs(lat) == 90
+
+
+def is_between(west: float, lon: float, east: float) -> bool:
+    """Return whether a longitude lies between two others, from west to east, also across the antimeridian."""
+    if west <= east:
+        return west <= lon <= east
+    return west <= lon <= 180 or -180 <= lon <= east
 
 
 def haversine(lat: float, lon: float, other_lat: float, other_lon: float) -> float:
     """Return the squared sine of half the angle between two points."""
     across, along = sin(radians(other_lat - lat) / 2), sin(radians(other_lon - lon) / 2)
-    return across * across + cos(radians(lat)) * cos(radians(other_lat)) * along * along
+    return across * across + cos_lat(lat) * cos_lat(other_lat) * along * along
+
+
+def cos_lat(lat: float) -> float:
+    """Return the cosine of a latitude, exactly 0 at a pole."""
+    return 0.0 if is_pole(lat) else cos(radians(lat))
 
 
 def max_haversine(radius_km: float) -> float:
@@ -51,6 +68,11 @@ def distance_km(lat: float, lon: float, other_lat: float, other_lon: float) -> f
 def to_steps(degrees: float) -> int:
     """Return degrees as a whole number of steps."""
     return floor(degrees * STEPS_PER_DEGREE + 0.5)
+
+
+def _contains_pole(rings: tuple[Ring, ...], y: int) -> bool:
+    """Return whether the point is a pole and a corner of the polygon too. Straight borders reach poles with corners."""
+    return is_pole(y / STEPS_PER_DEGREE) and any(to_steps(lat) == y for ring in rings for _, lat in ring)
 
 
 def _in_polygon(rings: tuple[Ring, ...], point: tuple[int, int]) -> bool:

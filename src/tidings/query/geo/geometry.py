@@ -3,7 +3,9 @@
 A rectangle is one row: west, south, east, north. Any other shape has several rows: a header ``NaN, parts, rows, 0``
 (no point lies in a rectangle with a NaN side, so rectangles stay the fast case); for each part its bounding box and
 ``kind, first row of its data counted from the header, rows, 0``; then the data. The data of a circle is one row
-``lon, lat, largest haversine, cosine of lat``; a polygon has one row per edge, ``x1, y1, x2, y2`` in steps.
+``lon, lat, largest haversine, cosine of lat``; a polygon has one row per edge, ``x1, y1, x2, y2`` in steps. A part may
+also be its box and have no data: a rectangle across the antimeridian has one on each side of it. A rectangle or polygon
+with a pole has a part for the pole at every longitude.
 `containment.py` is the reference for the meaning.
 """
 
@@ -19,11 +21,19 @@ from numpy.typing import NDArray
 
 from tidings.jit import inline, kernel, read
 from tidings.query.dnf import Circle, Polygons, Rectangle, Region
-from tidings.query.geo.containment import EARTH_RADIUS_KM, STEPS_PER_DEGREE, max_haversine, to_steps
+from tidings.query.geo.containment import (
+    EARTH_RADIUS_KM,
+    STEPS_PER_DEGREE,
+    cos_lat,
+    is_pole,
+    max_haversine,
+    to_steps,
+)
+from tidings.query.geo.rectangle import rectangle_boxes
 
 Row = tuple[float, float, float, float]
 
-_POLYGON, _CIRCLE = 0.0, 1.0
+_POLYGON, _CIRCLE, _BOX = 0.0, 1.0, 2.0
 _MARGIN = 2e-4  # degrees that the box of a circle is enlarged by: more than the tolerance at its border
 _ONE = np.uint64(1)
 _TWO = np.uint64(2)
@@ -34,13 +44,15 @@ _FOUR = np.uint64(4)
 def encode_region(region: Region) -> list[Row]:
     """Return the rows of a region."""
     match region:
-        case Rectangle(west, south, east, north):
-            return [(west, south, east, north)]
+        case Rectangle():
+            boxes = rectangle_boxes(region)
+            return boxes if len(boxes) == 1 else _shape([(box, _BOX, 0, 0) for box in boxes], [])
         case Circle(lat, lon, radius_km):
-            row = (lon, lat, max_haversine(radius_km), math.cos(math.radians(lat)))
+            row = (lon, lat, max_haversine(radius_km), cos_lat(lat))
             return _shape([(box, _CIRCLE, 0, 1) for box in circle_boxes(region)], [row])
         case Polygons(polygons):
             edges = [[edge for ring in polygon for edge in _edges(ring)] for polygon in polygons]
+            edges += _pole_edges(edges)
             firsts = np.cumsum([0, *map(len, edges)]).tolist()
             parts = [(_box(rows), _POLYGON, first, len(rows)) for rows, first in zip(edges, firsts, strict=False)]
             return _shape(parts, [edge for rows in edges for edge in rows])
@@ -57,6 +69,13 @@ def _shape(parts: Sequence[tuple[Row, float, int, int]], data: list[Row]) -> lis
 def _edges(ring: Sequence[tuple[float, float]]) -> list[Row]:
     corners = [(float(to_steps(lon)), float(to_steps(lat))) for lon, lat in ring]
     return [(*start, *end) for start, end in pairwise(corners)]
+
+
+def _pole_edges(polygons: Sequence[Sequence[Row]]) -> list[list[Row]]:
+    """Return a polygon along all longitudes for each pole that is a corner of a polygon."""
+    end = float(to_steps(180.0))
+    corners = {edge[1] for edges in polygons for edge in edges}
+    return [[(-end, y, end, y), (end, y, -end, y)] for y in sorted(corners) if is_pole(y / STEPS_PER_DEGREE)]
 
 
 def _box(edges: Sequence[Row]) -> Row:
@@ -144,7 +163,8 @@ def _in_box(regions, at, lon, lat):  # type: ignore[no-untyped-def]
 def _in_circle(regions, at, lon, lat):  # type: ignore[no-untyped-def]
     across = math.sin(math.radians(lat - regions[at + _ONE]) / 2.0)
     along = math.sin(math.radians(lon - regions[at]) / 2.0)
-    haversine = across * across + regions[at + _THREE] * math.cos(math.radians(lat)) * along * along
+    shrink = 0.0 if abs(lat) == 90.0 else math.cos(math.radians(lat))
+    haversine = across * across + regions[at + _THREE] * shrink * along * along
     return haversine <= regions[at + _TWO]
 
 
@@ -176,6 +196,8 @@ def _in_shape(regions, at, lon, lat):  # type: ignore[no-untyped-def]
         box = at + _FOUR * (_ONE + _TWO * part)
         if not _in_box(regions, box, lon, lat):
             continue
+        if regions[box + _FOUR] == _BOX:
+            return True
         data = at + _FOUR * uint64(regions[box + _FOUR + _ONE])
         if regions[box + _FOUR] == _CIRCLE:
             if _in_circle(regions, data, lon, lat):

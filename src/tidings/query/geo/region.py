@@ -18,7 +18,7 @@ _NEAR_HINT = "Write near:latitude,longitude,kilometres, for example near:51.5,-0
 
 
 def make_rectangle(west: float, south: float, east: float, north: float, position: int = 0) -> Rectangle:
-    """Return the rectangle; QueryError at `position` if the sides are not a rectangle on Earth."""
+    """Return the rectangle, across the antimeridian if west > east; QueryError at `position` if it is not on Earth."""
     west, south, east, north = (_to_finite(side, position, _WITHIN_HINT) for side in (west, south, east, north))
     if not all(-180 <= side <= 180 for side in (west, east)):
         raise QueryError(f"west and east must be between -180 and 180 degrees. {_WITHIN_HINT}", position)
@@ -26,10 +26,6 @@ def make_rectangle(west: float, south: float, east: float, north: float, positio
         raise QueryError(f"south and north must be between -90 and 90 degrees. {_WITHIN_HINT}", position)
     if south > north:
         raise QueryError(f"south must not be greater than north. {_WITHIN_HINT}", position)
-    if west > east:
-        raise QueryError(
-            "west must not be greater than east. To cross the antimeridian, join two regions with OR.", position
-        )
     return Rectangle(west, south, east, north)
 
 
