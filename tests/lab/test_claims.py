@@ -20,13 +20,17 @@ def _check(rule: str, rows: list[dict[str, Any]], **arguments: Any) -> tuple[str
 def test_verdict_follows_from_the_rows() -> None:
     rows = _rows(name=["a", "b", "a", "b", "a", "b"], at=[1, 1, 2, 2, 2, 2], speed=[4.0, 2.0, 3.0, 2.0, 5.0, 2.0])
     both = {"measure": "speed", "first": {"name": "a"}, "second": {"name": "b"}, "over": ["at"]}
-    assert _check("times", rows, **both, least=2.0) == (HOLDS, "2 to 2 times; at 2 of 2 points; hardest: at 1")
-    assert _check("times", rows, **both, least=3.0)[0] == PARTLY  # the right direction, but not as far
+    assert _check("times", rows, **both, least=2.0) == (HOLDS, "2 to 2 times; holds at 2 of 2 points; hardest: at 1")
+    assert _check("times", rows, **both, least=3.0)[0] == FAILS  # the right direction, but nowhere as stated
     assert _check("times", rows, **both, most=1.0)[0] == FAILS
     assert _check("times", rows, **both, least=1.0, where={"at": 9})[0] == UNKNOWN
     assert _check("value", rows, measure="speed", where={"name": "b"}, most=2.0)[0] == HOLDS
     assert _check("value", rows, measure="speed", over=["at"], least=3.0)[0] == HOLDS
-    assert _check("value", rows, measure="speed", where={"name": "b"}, least=3.0)[0] == PARTLY
+    assert _check("value", rows, measure="speed", where={"name": "b"}, least=3.0)[0] == FAILS
+    assert _check("value", rows, measure="speed", where={"name": "a"}, over=["at"], least=4.0)[0] == HOLDS
+    steep = [*rows, {"name": "a", "at": 3, "speed": 9.0}, {"name": "b", "at": 3, "speed": 2.0}]
+    assert _check("times", steep, **both, least=3.0)[0] == PARTLY  # as stated at one of three points
+    assert _check("times", rows, **both, least=3.0, best=True)[0] == FAILS
 
 
 def test_curves_are_compared_where_both_are_defined() -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tidings.errors import InputError
-from tidings_lab import REPOSITORY, results
+from tidings_lab import REPOSITORY, provenance, results
 from tidings_lab.datasets import Posts, SubscriptionSet, benchmark_subscriptions, load_posts
 from tidings_lab.progress import Report, print_line
 from tidings_lab.thresholds import check_thresholds
@@ -137,6 +137,7 @@ def run_benchmarks(options: BenchOptions, report: Report = print_line) -> int:
 def _run_benchmark(name: str, given: BenchInput, command: str) -> results.Result:
     size = "quick" if given.is_quick else "full"
     result = results.new_result("benchmark", name, size, command, SEED, given.parameters())
+    result["code"] = provenance.code_digests(provenance.BENCHMARK_MODULES[name])
     result["data"] = given.posts.to_dict() | {"subscriptions": given.subscriptions.to_dict()}
     start = time.perf_counter()
     result["measured"] = BENCHMARKS[name](given)

@@ -14,6 +14,7 @@ import numpy as np
 from tidings_lab.experiment import Claim, Experiment
 
 HOLDS, PARTLY, FAILS, UNKNOWN = "holds", "holds partly", "does not hold here", "not measured"
+STALE = "stale"
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
 Point = tuple[tuple[str, Any], ...]
@@ -178,15 +179,13 @@ def _ratio(first: float, second: float) -> float:
 def _judge(
     values: Mapping[Point, float], least: float | None, most: float | None, best: bool, unit: str, worst: str
 ) -> Verdict:
-    """Compare values at points with the limit. *Partly*: at some points, or in the right direction but not as far."""
+    """Compare values at points with the limit. *Partly* needs a point at which the claim holds as stated."""
     limit = least if least is not None else most
     assert limit is not None, "a rule needs `least` or `most`"
     sign = 1.0 if least is not None else -1.0
     held = [point for point, value in values.items() if sign * value >= sign * limit]
-    right_way = [point for point, value in values.items() if sign * (value - 1.0) > 0] if sign * (limit - 1) > 0 else []
     holds = bool(held) if best else len(held) == len(values)
-    partly = bool(right_way) if best else bool(held) or len(right_way) == len(values)
-    outcome = HOLDS if holds else PARTLY if partly else FAILS
+    outcome = HOLDS if holds else PARTLY if held else FAILS
     low, high = min(values, key=lambda point: values[point]), max(values, key=lambda point: values[point])
     if len(values) == 1:
         return Verdict(outcome, f"{_number(values[low])}{unit}{worst}")
@@ -194,7 +193,7 @@ def _judge(
     if best:
         return Verdict(outcome, f"at best {_number(values[easiest])}{unit} ({_describe(easiest)})")
     bounds = f"{_number(values[low])} to {_number(values[high])}{unit}"
-    places = f"at {len(held)} of {len(values)} points; hardest: {_describe(hardest)}"
+    places = f"holds at {len(held)} of {len(values)} points; hardest: {_describe(hardest)}"
     return Verdict(outcome, f"{bounds}; {places}{worst}")
 
 

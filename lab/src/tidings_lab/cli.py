@@ -9,6 +9,7 @@ import json
 import shlex
 import signal
 import sys
+import time
 import tomllib
 import traceback
 from collections.abc import Sequence
@@ -40,7 +41,9 @@ app = typer.Typer(
 RUN_HELP = (
     "Run an experiment, or all of them, and store every measured row as JSON.\n\n"
     "Uses the real tweets if present (TIDINGS_DATA, default ../shared/data next to the repository), otherwise "
-    "generated posts. --quick takes less than two minutes per experiment; a full run takes minutes to hours."
+    "generated posts. --quick takes less than two minutes per experiment; a full run takes minutes to hours.\n\n"
+    "Every finished step is stored. A repeated command continues, and skips what is complete and measured the code of "
+    "today. With --minutes the experiments share the time; the report says which steps are missing."
 )
 RUN_EXAMPLES = """[bold]Examples[/]
 
@@ -48,7 +51,7 @@ tidings-lab run scalability --quick
 
 tidings-lab run scalability --set folds_run=2 --set matchers=[16,256]
 
-tidings-lab run --all && tidings-lab report --out docs/lab"""
+tidings-lab run --all --minutes 240 && tidings-lab report --out docs/lab"""
 REPORT_HELP = (
     "Write a page with every claim, its verdict and the figures, from the newest stored results.\n\n"
     "Full results are preferred to quick ones. Nothing is measured."
@@ -75,14 +78,15 @@ NoFiguresOption = Annotated[bool, typer.Option("--no-figures", help="Do not writ
 
 @app.command("list", help="List the experiments with their last run and its verdict.")
 def list_experiments(results: ResultsOption = RESULTS, as_json: JsonOption = False) -> None:
-    from tidings_lab.claims import summarize
+    from tidings_lab.claims import STALE, summarize
     from tidings_lab.experiment import load_experiments
-    from tidings_lab.results import find_newest
+    from tidings_lab.runner import changed_code, find_result
 
     rows = []
     for experiment in load_experiments():
-        newest = find_newest(results, "experiment", experiment.name)
+        newest = find_result(experiment, results)
         last = None if newest is None else newest[1]
+        is_stale = last is not None and bool(changed_code(experiment, last))
         rows.append(
             {
                 "name": experiment.name,
@@ -90,7 +94,7 @@ def list_experiments(results: ResultsOption = RESULTS, as_json: JsonOption = Fal
                 "claims": [claim.text for claim in experiment.claims],
                 "last_run": last and last["started"],
                 "size": last and last["size"],
-                "verdict": last and summarize(experiment, last["rows"]),
+                "verdict": STALE if is_stale else last and summarize(experiment, last["rows"]),
             }
         )
     if as_json:
@@ -116,21 +120,32 @@ def run_experiments(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Change a parameter; may be repeated.", show_default=False),
     ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(min=0, help="Begin no step after this time (default: no limit).", show_default=False),
+    ] = None,
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
     from tidings_lab.experiment import find_experiment, load_experiments
-    from tidings_lab.runner import run_experiment
+    from tidings_lab.runner import find_complete, run_experiment
 
     if (name is None) != is_all:
         raise InputError("NAME or --all: give exactly one of them. `tidings-lab list` shows the names.")
     changes = _parse_changes(change or [])
     size = "tiny" if tiny else "quick" if quick else "full"
+    pending = list(load_experiments()) if name is None else [find_experiment(name)]
+    end = time.monotonic() + 60 * minutes if minutes is not None else float("inf")
     verdicts = {}
-    for experiment in load_experiments() if name is None else [find_experiment(name)]:
-        with StepProgress(experiment.title) as progress:
-            path, result = run_experiment(experiment, size, results, progress.update, changes)
-        verdicts[experiment.name] = _describe_run(experiment, path, result)
+    while pending:
+        experiment = pending.pop(0)
+        now = time.monotonic()
+        found = find_complete(experiment, size, results, changes)
+        if found is None:
+            share = now + max(0.0, end - now) / (len(pending) + 1)  # of the time that is left
+            with StepProgress(experiment.title) as progress:
+                found = run_experiment(experiment, size, results, progress.update, changes, share)
+        verdicts[experiment.name] = _describe_run(experiment, *found)
         if not as_json:
             _print_run(experiment.title, verdicts[experiment.name])
     if as_json:
@@ -249,6 +264,7 @@ def _describe_run(experiment: Any, path: Path, result: dict[str, Any]) -> dict[s
     return {
         "results": str(path),
         "seconds": result["seconds"],
+        "steps": [result["steps_done"], result["steps"]],
         "verdict": summarize(experiment, result["rows"]),
         "claims": [
             {"claim": claim.text, "source": claim.source, "verdict": verdict.outcome, "reason": verdict.reason}
@@ -259,7 +275,9 @@ def _describe_run(experiment: Any, path: Path, result: dict[str, Any]) -> dict[s
 
 def _print_run(title: str, run: dict[str, Any]) -> None:
     console = screen()
-    console.print(f"[bold]{title}[/]: {run['verdict']}, {run['seconds']:,.0f} s, {run['results']}")
+    done, total = run["steps"]
+    left = "" if done == total else f", {done:,} of {total:,} steps: run it again to continue"
+    console.print(f"[bold]{title}[/]: {run['verdict']}, {run['seconds']:,.0f} s{left}, {run['results']}")
     for claim in run["claims"]:
         console.print(f"  {claim['verdict']}: {claim['claim']}", markup=False)
         console.print(f"    {claim['reason']}", markup=False, style="dim")

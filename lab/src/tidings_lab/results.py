@@ -7,11 +7,14 @@ Every file has these fields:
     command                  the command line that made it
     seed                     of all random numbers
     commit, dirty            the commit that was checked out, and whether the code differed from it
+    code                     digests of the measured code by package (`provenance`); missing in older files
     versions, host           of Python, Java and packages; CPU model, cores, memory and load, without the host name
     started, seconds         start (UTC) and duration of the run
     parameters, changed      all parameters, and the names of those that differ from the default
     data                     number of posts, their source, and a note if numbers cannot be compared
     rows                     of an experiment: a list of flat rows
+    steps, steps_done        of an experiment: a run with a time limit may have done only some of its steps
+    max_load                 of an experiment: the highest load average of the machine at the end of a step
     measured                 of a benchmark: an object whose shape is its own
 """
 
@@ -106,7 +109,13 @@ def load_results(folder: Path) -> list[tuple[Path, Result]]:
 
 def find_newest(folder: Path, kind: str, name: str) -> tuple[Path, Result] | None:
     """Return the newest result of the largest size there is, or None."""
-    candidates = [item for item in load_results(folder) if (item[1]["kind"], item[1]["name"]) == (kind, name)]
+    return newest_of_largest_size(
+        [item for item in load_results(folder) if (item[1]["kind"], item[1]["name"]) == (kind, name)]
+    )
+
+
+def newest_of_largest_size(candidates: Sequence[tuple[Path, Result]]) -> tuple[Path, Result] | None:
+    """Return the last result of the largest size among results from the oldest to the newest."""
     for size in SIZES:
         if of_size := [item for item in candidates if item[1]["size"] == size]:
             return of_size[-1]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tidings_lab import REPOSITORY
+from tidings_lab.provenance import BENCHMARK_MODULES, changed_packages
 from tidings_lab.results import Result, find_newest
 from tidings_lab.thresholds import check_thresholds, format_number
 
@@ -39,16 +40,21 @@ def write_page(folder: Path, docs: Path) -> Path:
     for name in _WRITERS:
         newest = find_newest(folder, "benchmark", name)
         if newest is not None:
-            lines += [*write_benchmark(name, newest[1]["measured"]), "", _origin(*newest), ""]
+            changed = changed_packages(newest[1].get("code"), BENCHMARK_MODULES[name])
+            lines += [*write_benchmark(name, newest[1]["measured"], changed), "", _origin(*newest), ""]
     path = docs / "benchmarks.md"
     path.write_text("\n".join(lines).rstrip() + "\n", "utf-8")
     return path
 
 
-def write_benchmark(name: str, measured: Any) -> Iterator[str]:
-    """Yield the lines about one benchmark."""
+def write_benchmark(name: str, measured: Any, changed: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the lines about one benchmark. Stale measurements, older than `changed` packages, meet no goal."""
     yield from _WRITERS[name](measured)
-    yield from _threshold_table(name, measured)
+    if changed:
+        yield ""
+        yield wrap(f"**Stale**: measured before changes in {', '.join(changed)}; compared with no goal.")
+    else:
+        yield from _threshold_table(name, measured)
 
 
 def _write_spine(spine: dict[str, Any]) -> Iterator[str]:
