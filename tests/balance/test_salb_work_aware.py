@@ -44,7 +44,7 @@ def test_work_of_terms_equals_the_definition(texts, query_texts):
     names = {term.decode(): number for number, term in enumerate(sample.terms, 1)}
     containing = [[names[word] for word in post.split() if word in names] for post in texts]
     post_counts, entries, matches = sample.measure_work()
-    assert post_counts[1:].tolist() == [sum(post.count(w) for post in containing) for w in range(1, len(names) + 1)]
+    assert post_counts[1:].tolist() == [sum(w in post for post in containing) for w in range(1, len(names) + 1)]
     assert entries[1:].tolist() == [sum(max(c) == w for c in set(conjunctions)) for w in range(1, len(names) + 1)]
     assert matches.tolist() == [sum(conjunction <= set(post) for post in containing) for conjunction in conjunctions]
 
@@ -117,6 +117,14 @@ def test_hot_term_that_is_not_an_anchor_stays_hot():
         build_sample(texts, ["great work", "work rare1", *(f"rare{number}" for number in range(40))]), 8
     )
     assert (plan.splits_of([b"work", b"great"]).counts > 1).all()
+
+
+def test_a_repeated_word_counts_once():
+    """Counted as often as it is said, `storm` would be in half of all posts and hot."""
+    texts = [*["storm " * 40] * 4, *(f"rare{number % 20}" for number in range(160))]
+    plan = fit_work_aware(build_sample(texts, ["storm", *(f"rare{number}" for number in range(20))]), 8)
+    assert set(plan.splits.counts.tolist()) == {1}
+    assert plan.splits_of([b"storm"]).counts.tolist() == [1]
 
 
 def test_plan_without_subscriptions_is_learned_from_the_terms():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numba import types, uint8, uint32, uint64
+from numba import int64, types, uint8, uint32, uint64
 from numpy.typing import NDArray
 
 from tidings.jit import kernel, read, write
@@ -107,6 +107,13 @@ def concat_batches(batches: Sequence[AnalyzedBatch]) -> AnalyzedBatch:
     return AnalyzedBatch(np.concatenate([terms for terms, _ in parts]), bounds)
 
 
+def count_posts_by_term(posts: AnalyzedBatch, terms: int) -> NDArray[np.int64]:
+    """Return how many posts contain each term, 0 to `terms`; a term that a post repeats counts once."""
+    counts, last_post = np.zeros(terms + 1, np.int64), np.zeros(terms + 1, np.uint32)
+    _count_posts(posts.terms, posts.bounds, last_post, counts)
+    return counts
+
+
 def _analyze(analyzer: Analyzer, texts: pa.ChunkedArray | pa.Array) -> AnalyzedBatch:
     large = texts.cast(pa.large_string())
     return analyzer.analyze(large.combine_chunks() if isinstance(large, pa.ChunkedArray) else large)
@@ -139,6 +146,18 @@ def _append_distinct(terms, bounds, first, counts_as_term, last_post, post_terms
                 post_terms[used] = uint32(term)
                 used += _ONE
         starts[uint64(post)] = used
+
+
+@kernel(types.void, read(uint32), read(uint32, 2), write(uint32), write(int64))
+def _count_posts(terms, bounds, last_post, counts):  # type: ignore[no-untyped-def]
+    """Count posts per term; `last_post` is the last post of each term, numbered from 1."""
+    for row in range(uint64(bounds.shape[0])):
+        post = uint32(row + _ONE)
+        for at in range(uint64(bounds[row, uint64(0)]), uint64(bounds[row, _ONE])):
+            term = uint64(terms[at])
+            if last_post[term] != post:
+                last_post[term] = post
+                counts[term] += 1
 
 
 @kernel(types.void, read(uint32), read(uint64), write(uint64), write(uint32))

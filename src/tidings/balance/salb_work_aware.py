@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidings.balance.corpus import Corpus, analyze_texts, concat_batches
+from tidings.balance.corpus import Corpus, analyze_texts, concat_batches, count_posts_by_term
 from tidings.balance.salb import salb_plus
 from tidings.balance.split_corpus import split_hot_terms
 from tidings.balance.word_registry import DEFAULT_PARTITIONER, fit_word_plan
@@ -67,7 +67,7 @@ class SubscriptionSample:
             seen += len(batch)
         entries = np.zeros(len(self.terms) + 1)
         entries[segment.anchors] = np.diff(segment.anchor_start)
-        posts = np.bincount(self.posts.terms, minlength=len(self.terms) + 1)
+        posts = count_posts_by_term(self.posts, len(self.terms))
         posts[0] = 0
         return posts, entries, matches * (len(self.posts) / max(1, seen))
 
