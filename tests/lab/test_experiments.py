@@ -73,6 +73,7 @@ def test_changed_parameters_are_stored_with_the_command(tmp_path: Path) -> None:
         (["run", "nothing"], "is not an experiment"),
         (["run", "shedding", "--set", "speed=9"], "no parameter 'speed'"),
         (["run", "shedding", "--set", "speed"], "NAME=VALUE"),
+        (["run", "shedding", "--quick", "--medium"], "at most one of them"),
         (["report", "--results", "/nowhere"], "there are no results"),
         (["bench", "--posts", "0"], "Try: tidings-lab bench --help"),
         (["nothing"], "Try: tidings-lab --help"),

@@ -41,7 +41,8 @@ app = typer.Typer(
 RUN_HELP = (
     "Run an experiment, or all of them, and store every measured row as JSON.\n\n"
     "Uses the real tweets if present (TIDINGS_DATA, default ../shared/data next to the repository), otherwise "
-    "generated posts. --quick takes less than two minutes per experiment; a full run takes minutes to hours.\n\n"
+    "generated posts. --quick takes less than two minutes per experiment, --medium about half an hour for all of "
+    "one paper and reaches both ends of every axis; a full run takes minutes to hours.\n\n"
     "Every finished step is stored. A repeated command continues, and skips what is complete and measured the code of "
     "today. With --minutes the experiments share the time; the report says which steps are missing."
 )
@@ -115,6 +116,9 @@ def run_experiments(
     ] = None,
     is_all: Annotated[bool, typer.Option("--all", help="Run all experiments.")] = False,
     quick: QuickOption = False,
+    medium: Annotated[
+        bool, typer.Option("--medium", help="Both ends of every axis, with fewer points and repetitions.")
+    ] = False,
     tiny: Annotated[bool, typer.Option("--tiny", hidden=True)] = False,
     change: Annotated[
         list[str] | None,
@@ -133,7 +137,9 @@ def run_experiments(
     if (name is None) != is_all:
         raise InputError("NAME or --all: give exactly one of them. `tidings-lab list` shows the names.")
     changes = _parse_changes(change or [])
-    size = "tiny" if tiny else "quick" if quick else "full"
+    if quick and medium:
+        raise InputError("--quick and --medium: give at most one of them.")
+    size = "tiny" if tiny else "quick" if quick else "medium" if medium else "full"
     pending = list(load_experiments()) if name is None else [find_experiment(name)]
     end = time.monotonic() + 60 * minutes if minutes is not None else float("inf")
     verdicts = {}

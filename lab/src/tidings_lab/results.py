@@ -3,7 +3,7 @@
 Every file has these fields:
 
     format, format_version   "tidings-lab-result" and its version
-    kind, name, size         "experiment" or "benchmark"; its name; "full", "quick" or "tiny"
+    kind, name, size         "experiment" or "benchmark"; its name; "full", "medium", "quick" or "tiny"
     command                  the command line that made it
     seed                     of all random numbers
     commit, dirty            the commit that was checked out, and whether the code differed from it
@@ -39,7 +39,7 @@ from tidings_lab import REPOSITORY
 
 FORMAT, FORMAT_VERSION = "tidings-lab-result", 2
 RESULTS = Path("lab/results")
-SIZES = ("full", "quick", "tiny")
+SIZES = ("full", "medium", "quick", "tiny")
 PAYLOADS = {"experiment": "rows", "benchmark": "measured"}
 FIELDS = (
     *("format", "format_version", "kind", "name", "size", "command", "seed", "commit", "dirty", "versions", "host"),
