@@ -108,7 +108,7 @@ def test_a_subscription_to_hot_terms_is_on_every_split_and_reported_once(tmp_pat
 
 
 def test_a_hot_term_routes_each_post_to_one_of_its_splits(tmp_path):
-    posts = [RawPost("rain") for _ in range(400)]
+    posts = [RawPost(f"rain unseen{n}") for n in range(400)]
     sample = [RawPost(f"rain w{n % 40}") for n in range(200)]
     index, _ = create_index(
         tmp_path / "index",

@@ -20,7 +20,7 @@ from tidings.index.manifest import Manifest, SegmentRecord, load_manifest, newes
 from tidings.index.segment import Segment
 from tidings.index.spatial_shards import SpatialAnchors
 from tidings.query.anchors import Anchors
-from tidings.text.analyzer import Analyzer
+from tidings.text.analyzer import NO_FLAGS, Analyzer
 from tidings.text.token_cache import TokenCache
 from tidings.text.vocabulary import LayeredVocabulary, Vocabulary
 
@@ -76,10 +76,15 @@ class Index:
         return LayeredVocabulary([self.open_layer(name) for name in self.manifest.layers])
 
     def analyzer(self, token_cache: TokenCache | None = None) -> Analyzer:
-        """Return an analyzer that keeps only the terms of this index."""
-        if not self.manifest.phrases:
-            return Analyzer(self.vocabulary, token_cache=token_cache)
-        return Analyzer(self.vocabulary, keep_gaps=True, gaps_after=self.phrase_terms(), token_cache=token_cache)
+        """Return an analyzer that keeps only the terms of this index. Word plans need the hashes of texts too."""
+        plan, keep_gaps = self.manifest.plan, self.manifest.phrases
+        return Analyzer(
+            self.vocabulary,
+            keep_gaps,
+            self.phrase_terms() if keep_gaps else NO_FLAGS,
+            token_cache,
+            with_text_hashes=plan is not None and not plan.spatial_file,
+        )
 
     def phrase_terms(self) -> NDArray[np.uint8]:
         """Return a flag for every term: whether it occurs in a phrase."""

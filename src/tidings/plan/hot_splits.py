@@ -42,9 +42,12 @@ def split_counts(frequency: NDArray[np.int64], matchers: int) -> NDArray[np.int6
 
 
 @inline
-def split_of(post, term, splits):  # type: ignore[no-untyped-def]
-    """Return the split of a term for a post: pseudo-random, but always the same."""
+def split_of(key, term, splits):  # type: ignore[no-untyped-def]
+    """Return the split of a term for a post: pseudo-random, but always the same for equal keys.
+
+    The key stands for the content of the post: the router uses a hash, learners the number of the post in a corpus.
+    """
     if splits == 1:
         return uint64(0)
-    mixed = (uint64(post) + _ONE) * _MIX + uint64(term)
+    mixed = (uint64(key) + _ONE) * _MIX + uint64(term)
     return ((mixed ^ (mixed >> uint64(29))) * _MIX >> uint64(32)) % splits

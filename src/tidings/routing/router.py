@@ -95,7 +95,7 @@ class Router:
         posts = (batch.terms, batch.bounds)
         active = np.empty(len(batch.terms), np.uint32)
         tables = (self._matchers_of_term, self._is_split, self._matchers_of_cell, self._companions)
-        _route(*posts, positions.ravel(), *tables, active, bits)
+        _route(*posts, positions.ravel(), batch.content_hashes(), *tables, active, bits)
         spread = count_spread(bits, self.matchers)
         counts = self._shed(shed, batch, active, bits) if shed.is_on else None
         sizes = np.zeros((2, self.matchers + 1), np.uint64)
@@ -147,8 +147,11 @@ def _has_companion(companions, term, signature):  # type: ignore[no-untyped-def]
 
 
 @inline
-def _route_to_split(of_term, term, post, bits):  # type: ignore[no-untyped-def]
-    """Route a post to one of the splits of a hot term; each split has all subscriptions of the term."""
+def _route_to_split(of_term, term, post, key, bits):  # type: ignore[no-untyped-def]
+    """Route a post to one of the splits of a hot term; each split has all subscriptions of the term.
+
+    The content of the post decides, so that small batches are spread too.
+    """
     splits = _ZERO
     for word in range(uint64(of_term.shape[1])):
         left = of_term[term, word]
@@ -157,7 +160,7 @@ def _route_to_split(of_term, term, post, bits):  # type: ignore[no-untyped-def]
             left &= left - _ONE
     if splits == 0:
         return
-    remaining = split_of(post, term, splits)
+    remaining = split_of(key, term, splits)
     for word in range(uint64(of_term.shape[1])):
         left = of_term[term, word]
         while left != 0:
@@ -173,6 +176,7 @@ def _route_to_split(of_term, term, post, bits):  # type: ignore[no-untyped-def]
     read(uint32),
     read(uint32, 2),
     read(float64),
+    read(uint64),
     read(uint64, 2),
     read(uint8),
     read(uint64, 2),
@@ -180,8 +184,8 @@ def _route_to_split(of_term, term, post, bits):  # type: ignore[no-untyped-def]
     write(uint32),
     write(uint64, 2),
 )
-def _route(terms, bounds, positions, of_term, is_split, of_cell, companions, active, bits):  # type: ignore[no-untyped-def]
-    """Write the matchers of every post as bits.
+def _route(terms, bounds, positions, hashes, of_term, is_split, of_cell, companions, active, bits):  # type: ignore[no-untyped-def]
+    """Write the matchers of every post as bits. `hashes` are those of the content of the posts.
 
     `active` gets the anchors of every post that have a companion in it, at the offset of its terms, followed by a 0.
     """
@@ -196,7 +200,7 @@ def _route(terms, bounds, positions, of_term, is_split, of_cell, companions, act
             used += uint64(_has_companion(companions, term, signature))
         for at in range(start, used):
             if is_split[uint64(active[at])] != 0:
-                _route_to_split(of_term, uint64(active[at]), post, bits)
+                _route_to_split(of_term, uint64(active[at]), post, hashes[post], bits)
                 continue
             for word in range(width):
                 bits[post, word] |= of_term[uint64(active[at]), word]

@@ -12,10 +12,11 @@ from tidings.text import reference_analyzer, token_table, tokenizer
 from tidings.text.arrow_buffers import text_buffers
 from tidings.text.byte_masks import pad
 from tidings.text.char_classes import class_table
+from tidings.text.content_hash import hash_term_lists, hash_texts
 from tidings.text.token_cache import TokenCache
 from tidings.text.vocabulary import PackedTerms, TermDictionary
 
-_AFTER_ALL = np.zeros(0, np.uint8)  # flags of no term: gaps are kept after all terms
+NO_FLAGS = np.zeros(0, np.uint8)  # flags of no term: gaps are kept after all terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +24,25 @@ class AnalyzedBatch:
     """Term ids of a batch of posts: post i has ``terms[bounds[i, 0]:bounds[i, 1]]``.
 
     Words come first, in order, then tags. Id 0 is a gap that no phrase crosses; gaps exist only with `keep_gaps`.
-    Posts that are not valid UTF-8 have no terms; `rejected` lists their rows.
+    Posts that are not valid UTF-8 have no terms; `rejected` lists their rows. `text_hashes` has a hash of the text of
+    each post, if the analyzer was asked for it.
     """
 
     terms: NDArray[np.uint32]
     bounds: NDArray[np.uint32]
     rejected: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
+    text_hashes: NDArray[np.uint64] | None = None
 
     def __len__(self) -> int:
         return len(self.bounds)
+
+    def content_hashes(self) -> NDArray[np.uint64]:
+        """Return a hash of the content of each post: of its text if it is known, otherwise of its terms."""
+        if self.text_hashes is not None:
+            return self.text_hashes
+        hashes = np.empty(len(self), np.uint64)
+        hash_term_lists(self.terms, self.bounds, hashes)
+        return hashes
 
 
 class Analyzer:
@@ -41,8 +52,9 @@ class Analyzer:
         self,
         dictionary: TermDictionary,
         keep_gaps: bool = False,
-        gaps_after: NDArray[np.uint8] = _AFTER_ALL,
+        gaps_after: NDArray[np.uint8] = NO_FLAGS,
         token_cache: TokenCache | None = None,
+        with_text_hashes: bool = False,
     ) -> None:
         """With `keep_gaps`, unknown words leave gaps; with `gaps_after`, only after the terms flagged there.
 
@@ -51,6 +63,7 @@ class Analyzer:
         self._gaps_after = gaps_after
         self._dictionary = dictionary
         self._keep_gaps = keep_gaps
+        self._with_text_hashes = with_text_hashes
         self._classes = class_table()
         self.token_cache = token_cache if token_cache is not None else TokenCache()
         self._padded = np.empty(0, np.uint8)
@@ -64,7 +77,8 @@ class Analyzer:
             batch = self._add_decoded(batch, data, offsets, with_entities)
         rejected = np.flatnonzero(batch.bounds[:, 0] == tokenizer.NOT_UTF8)
         batch.bounds[rejected] = 0
-        return replace(batch, rejected=rejected)
+        hashes = _hash_texts(data, offsets) if self._with_text_hashes else None
+        return replace(batch, rejected=rejected, text_hashes=hashes)
 
     def _add_decoded(
         self, batch: AnalyzedBatch, data: NDArray[np.uint8], offsets: NDArray[np.int64], rows: NDArray[np.intp]
@@ -119,6 +133,12 @@ class Analyzer:
             keeps_gap = self._gaps_after[ids] != 0 if len(self._gaps_after) else ids != 0
             ids = ids | np.where(keeps_gap, tokenizer.GAP_BIT, np.uint32(0))
         self.token_cache.set_ids(slots, ids)
+
+
+def _hash_texts(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
+    hashes = np.empty(len(offsets) - 1, np.uint64)
+    hash_texts(data, offsets.view(np.uint64), hashes)
+    return hashes
 
 
 def _decode_bytes(text: bytes) -> bytes:
