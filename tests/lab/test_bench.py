@@ -13,6 +13,8 @@ from tidings.balance.word_registry import WORD_PARTITIONERS
 from tidings.demo.generate import generate_posts
 from tidings.index.builder import create_index
 from tidings.matching import postings_kernel
+from tidings.plan.load_model import POSTS_PER_UPDATE
+from tidings.store import NewSubscription, open_store
 from tidings.text.reference_analyzer import analyze
 from tidings_lab import (
     bench,
@@ -20,6 +22,7 @@ from tidings_lab import (
     bench_modes,
     bench_plans,
     bench_scale,
+    bench_spatial,
     cli,
     datasets,
     figures,
@@ -274,3 +277,27 @@ def test_modes_find_the_same_matches_and_are_compared_turn_by_turn(tmp_path: Pat
         assert all(len(row["seconds_ratios"]) == 2 and row["matches_per_post"] > 0 for row in workload["rows"])
     assert len(check_thresholds("modes", found)) == 4
     assert any("hybrid" in line for line in tables.write_benchmark("modes", found))
+
+
+@pytest.mark.long
+def test_updates_reach_the_index_of_both_modes_and_they_find_the_same_matches(tmp_path: Path) -> None:
+    found = bench_spatial.measure_space(tmp_path, 400, 2_000, 2, SEED, _ignore, batch_posts=1_000)
+    assert [row["arm"] for row in found["rows"]] == ["hybrid", "replicated"]
+    assert found["matches_per_post"] > 0
+    for row in found["rows"]:
+        assert [turn["batches"] for turn in row["turns"]] == [2, 2]
+        assert row["updates_per_post"] == pytest.approx(1 / POSTS_PER_UPDATE, rel=0.2)
+        assert row["tuples_per_second"] > row["posts_per_second"] > 0
+    assert [item.limit for item in check_thresholds("space", found)] == [100_000]
+    assert any("hybrid" in line for line in tables.write_benchmark("space", found))
+
+
+def test_updates_remove_a_subscription_after_as_many_insertions_as_it_lives(tmp_path: Path) -> None:
+    new = [NewSubscription(f"word{number}") for number in range(30)]
+    updates = bench_spatial.Updates(new, np.array([2, 1, 11, 12]), np.array([0, 4, 5, 29]))
+    with open_store(tmp_path) as store:
+        store.subscriptions.add_many([("old",)] * 10)
+        assert updates.apply(store, 0, 5) == 5 + 2
+        assert store.subscriptions.ids("") == [*range(3, 16)]
+        assert updates.apply(store, 5, 5) == 5 + 1
+        assert store.subscriptions.ids("") == [*range(3, 11), *range(12, 21)]

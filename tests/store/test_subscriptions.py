@@ -108,3 +108,15 @@ def test_any_text_except_nul_is_stored_unchanged(store):
         "o,w\"n'er",
     )
     assert rows[1].query == "a\ufffdb"
+
+
+def test_removing_many_removes_and_logs_only_those_that_are_live(store):
+    ids = store.subscriptions.add_many([("rain",)] * 2_500)
+    store.subscriptions.remove(ids[7])
+    position = store.subscriptions.position()
+    chosen = [*ids[5:2_400], 99_999]
+    assert store.subscriptions.remove_many(chosen) == len(chosen) - 2
+    assert store.subscriptions.ids("") == [*ids[:5], *ids[2_400:]]
+    changes = store.subscriptions.change_log(position)
+    assert [(c.kind, c.subscription) for c in changes] == [("remove", i) for i in chosen if i not in (ids[7], 99_999)]
+    assert store.subscriptions.remove_many([]) == 0

@@ -2,8 +2,8 @@
 
 The benchmarks: `spine` (the matching pipeline and alternatives on Spark), `modes` (partitioned and replicated),
 `kernels` (one core), `growth` (1 K to 10 M subscriptions), `plans` (word plans), `correlations` (tags), `space`
-(keywords and regions), `stream`, `serve` (polling feeds over HTTP), `crawl` (visiting feeds), `startup` (from a restart
-to the first match) and `soak` (the stream for an hour while subscriptions change).
+(keywords and regions as a stream), `stream`, `serve` (polling feeds over HTTP), `crawl` (visiting feeds), `startup`
+(from a restart to the first match) and `soak` (the stream for an hour while subscriptions change).
 """
 
 from __future__ import annotations

@@ -1,163 +1,261 @@
-"""Keywords and regions end to end: posts and updates of Q1 through the pipeline, compared with text-only subscriptions.
+"""PS²Stream's Q1 as a stream whose subscriptions change: `hybrid` over 8 matchers and replicated, in turns.
 
-Spark writes the matches in three forms: spill files with one row per matched post and the list of its subscriptions,
-synced to disk as by a stream; the same rows to the noop sink; one row per match to the noop sink. PS²Stream has one
-update per five posts: subscriptions are added, and removed at the end of their lifetime. They are applied to the index
-in batches like in a stream. The result counts the time of both.
+The stream is that of `tidings run`. There is one update per five posts, as in the paper: subscriptions are added, and
+removed at the end of their lifetime. Every batch changes the store, and the stream brings its index up to date by
+itself: `tuples` are posts and the updates that reached the index. A post has too many matches for a database, so the
+sink syncs the spill files of a batch to disk, with a list of subscriptions per post, and then drops them.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 import tidings
-from tidings.config import MAX_POSTS_PER_BATCH
-from tidings.index.builder import apply_changes, create_index
-from tidings.index.reader import Index
+from tidings.index.manifest import list_versions, load_manifest
 from tidings.plan.load_model import POSTS_PER_UPDATE
-from tidings_lab.datasets import Posts, benchmark_subscriptions
-from tidings_lab.inputs import FILES
+from tidings.query.cost import query_cost
+from tidings.store import BatchChunk, NewSubscription, Store, open_store
+from tidings.stream.commit_queue import MatchChunks, spill
+from tidings.testing.stream import RunningStream, StreamHarness
+from tidings_lab.clock import tree_cpu_seconds
+from tidings_lab.errors import ContendersDisagree
 from tidings_lab.located_posts import load_located
 from tidings_lab.progress import Report, print_line
-from tidings_lab.simulated_spatial_matchers import renumber
 from tidings_lab.spatial_workload import Tweets, departures, draw_subscriptions
 
-_WARM_UPS = 1  # turns; in the first, JIT compilation of the JVM takes a fifth of the time
+MATCHERS = 8
+ARMS: Mapping[str, Mapping[str, Any]] = {
+    "hybrid": {"execution_mode": "partitioned", "partitioner": "hybrid", "matchers": MATCHERS},
+    "replicated": {"execution_mode": "replicated"},
+}
+BATCH_POSTS = 100_000  # one file per batch: about a second of work
+_DRAWN_FROM = 100_000  # posts
+_WARM_UPS = 1  # turns
+_TIMEOUT_S = 900.0
+_POLL_S = 0.02
+_MAX_FLUSHES = 1_000
+_NO_INTEGERS = pa.nulls(0, pa.int64())
+_NOTHING = BatchChunk(
+    pa.table({"id": _NO_INTEGERS}),
+    pa.table({"subscription": _NO_INTEGERS, "post_row": _NO_INTEGERS}),
+    pa.table({"reason": pa.nulls(0, pa.string())}),
+)
 
 
-class _SpatialInput(NamedTuple):
-    """Posts with positions, Q1, later additions to Q1, and the same number of subscriptions without regions."""
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """Insertions in their order, and the ids of all subscriptions by the number of insertions before their removal."""
 
-    posts: pa.Table
-    q1: pa.Table
-    new: pa.Table
-    text: pa.Table
+    new: Sequence[NewSubscription]
+    removed: NDArray[np.int64]
+    removed_at: NDArray[np.int64]
+
+    @classmethod
+    def draw(cls, subscriptions: int, new: pa.Table, seed: int) -> Updates:
+        """Draw lifetimes; ids are those of a store: from 1, in the order of insertion."""
+        leaves = departures(subscriptions, len(new), seed)
+        order = np.argsort(leaves, kind="stable")
+        return cls(_to_rows(new), order + 1, leaves[order])
+
+    def apply(self, store: Store, first: int, insertions: int) -> int:
+        """Apply the insertions from `first` on and the removals up to there; return the number of updates."""
+        bounds = np.searchsorted(self.removed_at, [first, first + insertions])
+        added = store.subscriptions.add_many(self.new[first : first + insertions])
+        return len(added) + store.subscriptions.remove_many(self.removed[slice(*bounds.tolist())].tolist())
+
+
+@dataclass
+class UpdatingSink:
+    """Syncs the spill files of a batch and drops its matches; changes the subscriptions once per batch."""
+
+    store: Store
+    updates: Updates
+    per_batch: int  # insertions; 0 to stop changing subscriptions and to count matches instead
+    applied: int = 0  # insertions
+    matches: int = 0
+
+    def write(self, stream: str, batch: int, index_version: int, chunks: Iterable[BatchChunk]) -> Iterable[BatchChunk]:
+        assert isinstance(chunks, MatchChunks)
+        if self.per_batch:
+            self.updates.apply(self.store, self.applied, self.per_batch)
+            self.applied += self.per_batch
+        else:
+            self.matches += sum(map(_count_matches, chunks.tables()))
+        if chunks.spill_dir is not None:
+            spill(chunks, chunks.spill_dir)
+        return [_NOTHING._replace(delivered_posts=chunks.rows - chunks.rejected)]
+
+
+def _count_matches(rows: pa.Table) -> int:
+    return sum(len(lists.flatten()) for lists in rows["subscriptions"].chunks)
+
+
+@dataclass
+class Arm:
+    """A stream with its own store; `turns` are its measurements."""
+
+    name: str
+    folder: Path
+    sink: UpdatingSink
+    running: AbstractContextManager[RunningStream]
+    stack: ExitStack
+    stream: RunningStream | None = None
+    posts: int = 0
+    turns: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def open(cls, folder: Path, name: str, subscriptions: pa.Table, sink: UpdatingSink, stack: ExitStack) -> Arm:
+        sink.store.subscriptions.add_many(_to_rows(subscriptions))
+        (folder / "posts").mkdir()
+        harness = StreamHarness(
+            tidings.session(), folder / "posts", folder / "state", sink=sink, max_posts_per_batch=1, **ARMS[name]
+        )
+        return cls(name, folder, sink, harness.running_stream(), stack)
+
+    def match(self, posts: pa.Table, file_posts: int) -> dict[str, Any]:
+        """Give posts to the stream as new files and wait until they are committed."""
+        files = self._write_files(posts, file_posts)
+        cpu, position, start = tree_cpu_seconds(), self.log_position(), time.time()
+        for file in files:
+            os.rename(file, self.folder / "posts" / file.name)
+        self.posts += len(posts)
+        if self.stream is None:  # a stream needs a first file to learn its plan from
+            self.stream = self.stack.enter_context(self.running)
+        self.stream.wait_for(lambda snapshot: snapshot.posts >= self.posts, _TIMEOUT_S)
+        batches = [row for row in self.sink.store.batches.recent() if row.started_at >= start]
+        end, cpu_end = max(row.finished_at or 0.0 for row in batches), tree_cpu_seconds()
+        return {
+            "seconds": end - start,
+            "cpu_seconds": None if cpu is None or cpu_end is None else cpu_end - cpu,
+            "updates": self.log_position() - position,
+            "batches": len(batches),
+        }
+
+    def _write_files(self, posts: pa.Table, file_posts: int) -> list[Path]:
+        paths = []
+        for start in range(0, len(posts), file_posts):
+            table = posts.slice(start, file_posts)
+            ids = pa.array(np.arange(len(table)) + self.posts + start)
+            paths.append(self.folder / f"{self.posts + start:012}.parquet")
+            pq.write_table(table.add_column(0, "id", ids), paths[-1])
+        return paths
+
+    def log_position(self) -> int:
+        """Return up to which change of subscriptions the newest version of the index has all."""
+        folder = self.folder / "state" / "index"
+        versions = list_versions(folder) if folder.is_dir() else []
+        return load_manifest(folder, versions[-1]).log_position if versions else 0
+
+    def flush(self, post: pa.Table) -> None:
+        """Run small batches without further updates until all updates are in the index."""
+        self.sink.per_batch = 0
+        for _ in range(_MAX_FLUSHES):
+            self.match(post, 1)
+            if self.log_position() == self.sink.store.subscriptions.position():
+                return
+            time.sleep(_POLL_S)
+        raise ContendersDisagree(f"{self.name}: updates did not reach the index after {_MAX_FLUSHES:,} batches.")
+
+    def count_matches(self, posts: pa.Table, file_posts: int) -> int:
+        self.sink.matches = 0
+        self.match(posts, file_posts)
+        return self.sink.matches
 
 
 def measure_space(
-    folder: Path, subscriptions: int, posts: int | None, repetitions: int, seed: int, report: Report = print_line
+    folder: Path,
+    subscriptions: int,
+    posts: int | None,
+    repetitions: int,
+    seed: int,
+    report: Report = print_line,
+    batch_posts: int = BATCH_POSTS,
 ) -> dict[str, Any]:
-    """Time Q1 and the same number of subscriptions without regions on the same posts, in turns."""
-    drawn = _draw_input(subscriptions, posts, seed, report)
-    count = len(drawn.posts)
-    _write_files(folder / "posts", drawn.posts)
-    start = time.perf_counter()
-    index, _ = create_index(folder / "q1", drawn.q1)
-    seconds = time.perf_counter() - start
-    report(f"  Q1 compiled in {seconds:.1f} s, {index.size_bytes / subscriptions:.0f} bytes each")
-    updates, update_seconds = _apply_updates(index, drawn.new, count, seed)
-    report(f"  {updates:,} updates in {update_seconds:.1f} s")
-    indexes = {"Q1": index, "text": create_index(folder / "t", drawn.text)[0]}
-    matches = {name: _count(folder / "posts", one) for name, one in indexes.items()}  # also a warm-up
-    actions = {
-        form: action for name, one in indexes.items() for form, action in output_actions(name, folder, one).items()
-    }
-    times = _time_in_turns(actions, repetitions, count, report)
-    return {
-        "posts": count,
-        "subscriptions": subscriptions,
-        "updates": updates,
-        "update_seconds": update_seconds,
-        "compiling_seconds": seconds,
-        "bytes_per_subscription": index.size_bytes / subscriptions,
-        "matches_per_post": {name: found / count for name, found in matches.items()},
-        "seconds": times,
-        **_compute_rates("", times["Q1, rows"], times["text, rows"], count, updates, update_seconds),
-        **_compute_rates("_in_lists", times["Q1, lists"], times["text, lists"], count, updates, update_seconds),
-        **_compute_rates("_in_files", times["Q1, files"], times["text, files"], count, updates, update_seconds),
-    }
-
-
-def _draw_input(subscriptions: int, posts: int | None, seed: int, report: Report) -> _SpatialInput:
+    """Measure all arms in turns with the same posts and updates; then compare their matches."""
     table = load_located(posts, seed)
-    table = table.add_column(0, "id", pa.array(np.arange(len(table))))
-    report(f"drawing {subscriptions:,} subscriptions of Q1 and without regions for {len(table):,} posts")
-    tweets = Tweets.of(table.slice(0, 100_000))
-    new = draw_subscriptions("Q1", max(1, len(table) // (2 * POSTS_PER_UPDATE)), tweets, seed + 1)
-    text_posts = Posts(table.select(["id", "text"]), "geo tweets")
-    return _SpatialInput(
-        table,
-        draw_subscriptions("Q1", subscriptions, tweets, seed),
-        renumber(new, subscriptions),
-        benchmark_subscriptions(subscriptions, seed, text_posts).table,
+    batches = (_WARM_UPS + repetitions) * -(-len(table) // batch_posts)
+    per_batch = batch_posts // (2 * POSTS_PER_UPDATE)  # insertions; as many removals
+    report(f"drawing {subscriptions:,} subscriptions of Q1 for {len(table):,} posts, and {batches * per_batch:,} more")
+    tweets = Tweets.of(table.slice(0, _DRAWN_FROM))
+    drawn = draw_subscriptions("Q1", subscriptions, tweets, seed)
+    updates = Updates.draw(subscriptions, draw_subscriptions("Q1", batches * per_batch, tweets, seed + 1), seed)
+    with ExitStack() as stack:
+        arms = list(_open_arms(folder, drawn, updates, per_batch, stack))
+        for turn in range(-_WARM_UPS, repetitions):
+            for at in range(len(arms)):
+                arm = arms[(at + turn) % len(arms)]
+                arm.turns.append({"turn": turn, **arm.match(table, batch_posts)})
+            _report_turn(turn, arms, len(table), report)
+        matches = _check_agreement(arms, table, batch_posts)
+    return {
+        "posts": len(table),
+        "subscriptions": subscriptions,
+        "matchers": MATCHERS,
+        "batch_posts": batch_posts,
+        "matches_per_post": matches / len(table),
+        "rows": [_summarize(arm, arms[-1], len(table)) for arm in arms],
+    }
+
+
+def _open_arms(
+    folder: Path, subscriptions: pa.Table, updates: Updates, per_batch: int, stack: ExitStack
+) -> Iterator[Arm]:
+    for name in ARMS:
+        state = folder / name / "state"
+        state.mkdir(parents=True)
+        sink = UpdatingSink(stack.enter_context(open_store(state)), updates, per_batch)
+        yield Arm.open(folder / name, name, subscriptions, sink, stack)
+
+
+def _to_rows(subscriptions: pa.Table) -> list[NewSubscription]:
+    queries, regions = (subscriptions.column(name).to_pylist() for name in ("query", "region"))
+    return [
+        NewSubscription(query, "", tuple(region), query_cost(query))
+        for query, region in zip(queries, regions, strict=True)
+    ]
+
+
+def _check_agreement(arms: Sequence[Arm], posts: pa.Table, batch_posts: int) -> int:
+    """Return the number of matches that all arms find once they have the same subscriptions."""
+    for arm in arms:
+        arm.flush(posts.slice(0, 1))
+    live = {arm.name: arm.sink.store.sizes().subscriptions for arm in arms}
+    found = {arm.name: arm.count_matches(posts, batch_posts) for arm in arms}
+    if len(set(live.values())) > 1 or len(set(found.values())) > 1:
+        raise ContendersDisagree(f"Arms differ: subscriptions {live}, matches {found}.")
+    return next(iter(found.values()))
+
+
+def _report_turn(turn: int, arms: Sequence[Arm], posts: int, report: Report) -> None:
+    rates = "; ".join(
+        f"{arm.name} {(posts + arm.turns[-1]['updates']) / arm.turns[-1]['seconds']:,.0f}" for arm in arms
     )
+    report(f"  {'warm-up' if turn < 0 else f'turn {turn + 1}'}, tuples/s: {rates}")
 
 
-def _time_in_turns(
-    actions: dict[str, Callable[[], None]], repetitions: int, posts: int, report: Report
-) -> dict[str, list[float]]:
-    """Return the seconds of every action, timed in turns after a warm-up."""
-    times: dict[str, list[float]] = {name: [] for name in actions}
-    for number in range(-_WARM_UPS, repetitions):
-        for name, action in actions.items():
-            start = time.perf_counter()
-            action()
-            times[name].append(time.perf_counter() - start)
-        rates = "; ".join(f"{name} {posts / taken[-1]:,.0f}" for name, taken in times.items())
-        report(f"  {'warm-up' if number < 0 else f'repetition {number + 1}'}, posts/s: {rates}")
-    return {name: taken[_WARM_UPS:] for name, taken in times.items()}
-
-
-def _compute_rates(
-    form: str, q1: list[float], text: list[float], posts: int, updates: int, update_seconds: float
-) -> dict[str, float]:
-    """Return tuples/s and posts/s of Q1, posts/s without regions, and the ratio of the first and the last."""
-    tuples = [(posts + updates) / (taken + update_seconds) for taken in q1]
-    text_posts = [posts / taken for taken in text]
+def _summarize(arm: Arm, reference: Arm, posts: int) -> dict[str, Any]:
+    """Return rates over all turns together, and the ratio of the seconds of the reference in the same turn."""
+    turns, others = ([row for row in one.turns if row["turn"] >= 0] for one in (arm, reference))
+    seconds, updates = (sum(row[name] for row in turns) for name in ("seconds", "updates"))
+    ratios = [other["seconds"] / row["seconds"] for row, other in zip(turns, others, strict=True)]
     return {
-        f"tuples_per_second{form}": statistics.median(tuples),
-        f"posts_per_second{form}": statistics.median(posts / taken for taken in q1),
-        f"text_posts_per_second{form}": statistics.median(text_posts),
-        f"ratio_to_text{form}": statistics.median(one / other for one, other in zip(tuples, text_posts, strict=True)),
+        "arm": arm.name,
+        "tuples_per_second": (posts * len(turns) + updates) / seconds,
+        "posts_per_second": posts * len(turns) / seconds,
+        "updates_per_post": updates / (posts * len(turns)),
+        "ratio_to_replicated": statistics.median(ratios),
+        "ratios": ratios,
+        "turns": turns,
     }
-
-
-def _apply_updates(index: Index, new: pa.Table, posts: int, seed: int) -> tuple[int, float]:
-    """Apply one batch of updates per batch of posts. Returns the number of updates and the seconds."""
-    batches = max(1, -(-posts // MAX_POSTS_PER_BATCH))
-    leaves = departures(index.manifest.subscriptions, len(new), seed)
-    count, start = 0, time.perf_counter()
-    for rows in np.array_split(np.arange(len(new)), batches):
-        removed = np.flatnonzero((leaves >= rows[0]) & (leaves <= rows[-1]))
-        index, _ = apply_changes(index, new.take(pa.array(rows)), pa.array(removed))
-        count += len(rows) + len(removed)
-    return count, time.perf_counter() - start
-
-
-def _count(posts: Path, index: Index) -> int:
-    from tidings.spark.index_shipping import shared_path_ref
-    from tidings.spark.pipeline import match_posts
-
-    return int(match_posts(tidings.session().read.parquet(str(posts)), index, shared_path_ref(index)).count())
-
-
-def output_actions(name: str, folder: Path, index: Index) -> dict[str, Callable[[], None]]:
-    """Return an action per output form that matches the posts of a folder."""
-    from tidings.spark import post_columns as receive
-    from tidings.spark.index_shipping import shared_path_ref
-    from tidings.spark.pipeline import match_posts, matched_posts
-    from tidings.stream.commit_queue import collect_matches, spill
-
-    posts, ref, files = tidings.session().read.parquet(str(folder / "posts")), shared_path_ref(index), folder / "kept"
-    rows, whole = match_posts(posts, index, ref), receive.select_all_fields(posts)
-    lists, written = matched_posts(whole, index, ref), matched_posts(whole, index, ref, folder=files)
-    return {
-        f"{name}, files": lambda: spill(collect_matches(written, files), files),
-        f"{name}, lists": lambda: lists.write.format("noop").mode("overwrite").save(),
-        f"{name}, rows": lambda: rows.write.format("noop").mode("overwrite").save(),
-    }
-
-
-def _write_files(folder: Path, table: pa.Table) -> None:
-    folder.mkdir(parents=True)
-    size = max(1, -(-len(table) // FILES))
-    for number, start in enumerate(range(0, len(table), size)):
-        pq.write_table(table.slice(start, size), folder / f"part-{number:05d}.parquet", compression="snappy")

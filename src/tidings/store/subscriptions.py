@@ -89,6 +89,20 @@ class Subscriptions:
             self._db.execute("UPDATE subscription SET removed_at = ? WHERE id = ?", now, subscription)
             self._log_changes("remove", [subscription], now)
 
+    def remove_many(self, ids: Sequence[int]) -> int:
+        """Remove those of the subscriptions that are live, in one transaction; return their number."""
+        removed = 0
+        with self._db.transaction():
+            now = self._now()
+            for first in range(0, len(ids), _PAGE_IDS):
+                page = ids[first : first + _PAGE_IDS]
+                live = f"id IN ({', '.join('?' * len(page))}) AND removed_at IS NULL"
+                found = [int(row[0]) for row in self._db.fetch(f"SELECT id FROM subscription WHERE {live}", *page)]
+                self._db.execute(f"UPDATE subscription SET removed_at = ? WHERE {live}", now, *page)
+                self._log_changes("remove", sorted(found), now)
+                removed += len(found)
+        return removed
+
     def remove_all(self, owner: str) -> None:
         """Remove all subscriptions of an owner, in the transaction of the caller."""
         live = "owner = ? AND removed_at IS NULL"

@@ -43,7 +43,7 @@ from tidings.stream.provenance import StoreProvenance
 from tidings.stream.rebalancer import Rebalancer
 from tidings.stream.session import SessionStart, stream_session
 from tidings.stream.shutdown import drain_progress, run_until_stopped, to_user_error
-from tidings.stream.sinks import open_sink
+from tidings.stream.sinks import MatchSink, open_sink
 from tidings.stream.source_cleanup import SharedSourceCleaner, cleanup_loop
 from tidings.stream.source_log import check_files_exist, files_of_batch
 from tidings.stream.sources import StreamSource, open_source
@@ -55,7 +55,7 @@ LOG = logging.getLogger("tidings.stream")
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """The open state of a stream. `spec` is None if the index is replicated."""
+    """The open state of a stream. `spec` is None if the index is replicated; `sink` replaces that of the options."""
 
     store: Store
     updater: IndexUpdater
@@ -63,6 +63,7 @@ class StreamState:
     provenance: StoreProvenance
     phase: PhaseFile
     leases: tuple[Lease, ...]
+    sink: MatchSink | None = None
 
 
 def run_stream(options: StreamOptions) -> None:
@@ -188,7 +189,7 @@ def _build_runner(
         checkpoint=options.checkpoint,
         index=LiveIndex(state.updater, refresher, rebalancer, state.provenance),
         commits=CommitQueue(store, work_dir / SPILL, lambda: open_store(options.store_url)),
-        sink=open_sink(options.sink, spark),
+        sink=state.sink or open_sink(options.sink, spark),
         shedder=LoadShedder(options.shed, options.max_latency_s, source.backlog),
         check_files=source.check_files,
         locate_rejected=source.locate_rejected,

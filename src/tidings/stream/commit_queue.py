@@ -55,12 +55,12 @@ class MatchChunks:
         located: pa.Table | None = None,
     ) -> None:
         self.tables, self.rows, self.rejected, self.located = tables, rows, rejected, located
-        self._spill_dir = spill_dir
+        self.spill_dir = spill_dir
 
     def set_located(self, located: pa.Table) -> None:
         self.located = located
-        if self._spill_dir is not None:
-            write_located(located, self._spill_dir)
+        if self.spill_dir is not None:
+            write_located(located, self.spill_dir)
 
     def __iter__(self) -> Iterator[BatchChunk]:
         chunks = map(split_chunk, self.tables())

@@ -27,6 +27,7 @@ from tidings.stream.app import open_state, run_on_session
 from tidings.stream.metrics.snapshot import StreamSnapshot, load_snapshot
 from tidings.stream.options import StreamOptions
 from tidings.stream.session import STREAM_SETTINGS
+from tidings.stream.sinks import MatchSink
 
 _TIMEOUT_S = 300.0
 _POLL_S = 0.02
@@ -36,10 +37,19 @@ class StreamHarness:
     """A stream that runs as often as you like. By default every file is one batch."""
 
     def __init__(
-        self, spark: SparkSession, posts: Path, state: Path | str, work_dir: Path | None = None, **options: Any
+        self,
+        spark: SparkSession,
+        posts: Path,
+        state: Path | str,
+        work_dir: Path | None = None,
+        sink: MatchSink | None = None,
+        **options: Any,
     ) -> None:
-        """`state` is a directory or a postgresql:// URL, which needs a `work_dir`; see StreamOptions for `options`."""
-        self._spark = spark.newSession()
+        """`state` is a directory or a postgresql:// URL, which needs a `work_dir`; see StreamOptions for `options`.
+
+        `sink` receives the matches instead of the store.
+        """
+        self._spark, self._sink = spark.newSession(), sink
         for name, value in STREAM_SETTINGS.items():
             self._spark.conf.set(name, value)
         defaults = {"max_posts_per_batch": 1, "trigger": "100 milliseconds"}
@@ -80,7 +90,7 @@ class StreamHarness:
 
     def _run(self, options: StreamOptions, stop: threading.Event) -> None:
         with open_state(options) as state:
-            run_on_session(options, state, self._spark, stop)
+            run_on_session(options, replace(state, sink=self._sink), self._spark, stop)
 
 
 class RunningStream:
