@@ -20,14 +20,11 @@ from tidings.balance.rebalance.cell_selection import (
     select_random,
 )
 from tidings.balance.rebalance.global_policy import (
-    AdoptPlan,
     EvaluatePlan,
     FinishMigration,
     GlobalSettings,
     GlobalState,
-    after_evaluation,
-    count_changes,
-    finish_migration,
+    is_better,
     next_step,
 )
 from tidings.balance.rebalance.local_policy import CellLoad, Join, LocalSettings, Move, SplitByText, TextHalf, decide
@@ -177,19 +174,19 @@ def test_cell_of_two_matchers_is_joined_if_that_lowers_the_load():
     assert not any(isinstance(intent, Join) for intent in decide([[others, rest], [theirs]], SETTINGS))
 
 
-def test_new_plan_is_evaluated_on_schedule_adopted_if_it_pays_and_finished():
-    rules = GlobalSettings(interval_s=100, min_gain=0.1, max_old_share=0.2)
-    state = GlobalState(evaluated_at=0)
-    assert next_step(state, 99, rules) is None
-    assert next_step(state, 100, rules) == EvaluatePlan()
-    state, step = after_evaluation(state, 100, load=50, new_load=46, subscriptions=1000, settings=rules)
-    assert step is None
-    assert next_step(state, 199, rules) is None
-    state, step = after_evaluation(state, 200, load=50, new_load=45, subscriptions=1000, settings=rules)
-    assert step == AdoptPlan()
-    assert next_step(state, 1000, rules) is None  # 1,000 old, none new
-    state = count_changes(state, added=900, old_removed=700, new_removed=100)  # 300 old, 800 new
-    assert next_step(state, 1000, rules) is None
-    state = count_changes(state, added=100, old_removed=100, new_removed=0)  # 200 old, 900 new
-    assert next_step(state, 1000, rules) == FinishMigration(200)
-    assert next_step(finish_migration(state), 1000, rules) == EvaluatePlan()
+def test_new_plan_is_evaluated_on_schedule_with_enough_posts():
+    rules = GlobalSettings(interval_s=100, min_posts=50)
+    assert next_step(GlobalState(evaluated_at=0, posts=50), 99, rules) is None
+    assert next_step(GlobalState(evaluated_at=0, posts=49), 100, rules) is None
+    assert next_step(GlobalState(evaluated_at=0, posts=50), 100, rules) == EvaluatePlan()
+
+
+def test_previous_plan_ends_when_few_subscriptions_are_left():
+    rules = GlobalSettings(max_old_share=0.2)
+    assert next_step(GlobalState(has_two_plans=True, old=300, new=800), 1000, rules) is None
+    assert next_step(GlobalState(has_two_plans=True, old=200, new=800), 1000, rules) == FinishMigration(200)
+
+
+def test_plan_is_better_if_it_saves_enough_of_the_busiest_load():
+    assert not is_better(50, 46, GlobalSettings(min_gain=0.1))
+    assert is_better(50, 45, GlobalSettings(min_gain=0.1))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+import json
+
 from tests.balance.test_migration import to_sample
 
 from tidings.balance.rebalance.global_policy import GlobalSettings
@@ -42,8 +43,12 @@ class SimulatedStream:
         self.updater.wait_for_build()
         self.updater.refresh()
         self.now = 1_000_000.0
-        state_file = folder / "rebalance.json"
-        self.rebalancer = Rebalancer(self.updater, spec, self.recent, options, state_file, lambda: self.now)
+        self.spec, self.options, self.folder = spec, options, folder
+        self.restart()
+
+    def restart(self) -> None:
+        arguments = (self.updater, self.spec, self.recent, self.options, self.folder, lambda: self.now)
+        self.rebalancer = Rebalancer(*arguments)
 
     def run_batch(self, posts=None, times: int = 100) -> int:
         """Return the plan version that the batch uses; its posts are counted `times` times."""
@@ -53,8 +58,10 @@ class SimulatedStream:
         self.rebalancer.on_index_version(index)
         (_, batch, where), *_ = analyze_posts(index.analyzer(), posts or self.posts, len(posts or self.posts))
         stats = RoutingStats.from_routed(open_router(index).route(batch, where))
-        scaled = RoutingStats(stats.spread * times, cells=stats.cells, sent_by_cell=stats.sent_by_cell * times)
-        self.rebalancer.after_batch(index, scaled)
+        counts = {"cells": stats.cells, "sent_by_cell": stats.sent_by_cell * times}
+        texts, positions = to_sample(posts or self.posts)
+        sample = {"sample_texts": texts, "sample_positions": positions}
+        self.rebalancer.after_batch(index, RoutingStats(stats.spread * times, **counts, **sample))
         return index.manifest.plan.version
 
     def matches_are_exact(self) -> bool:
@@ -100,9 +107,8 @@ def test_nothing_moves_without_a_factor(start_stream):
 
 
 def test_a_better_plan_takes_over_and_the_old_one_ends(start_stream):
-    options = RebalanceOptions(
-        factor=None, interval_s=HOUR_S, global_settings=GlobalSettings(min_gain=-10.0, max_old_share=0.3)
-    )
+    settings = GlobalSettings(min_posts=600, min_gain=-10.0, max_old_share=0.3)
+    options = RebalanceOptions(factor=None, interval_s=HOUR_S, global_settings=settings)
     stream = start_stream(options)
     assert [stream.run_batch(), stream.run_batch()] == [2, 2], "the hour has not passed"
     stream.now += HOUR_S
@@ -126,10 +132,24 @@ def test_a_better_plan_takes_over_and_the_old_one_ends(start_stream):
 
 
 def test_a_plan_without_gain_is_dropped_and_the_time_is_saved(start_stream, tmp_path):
-    stream = start_stream(
-        RebalanceOptions(factor=None, interval_s=HOUR_S, global_settings=GlobalSettings(min_gain=0.99))
-    )
+    settings = GlobalSettings(min_posts=600, min_gain=0.99)
+    stream = start_stream(RebalanceOptions(factor=None, interval_s=HOUR_S, global_settings=settings))
+    stream.run_batch()
     stream.now += HOUR_S
-    assert [stream.run_batch(), stream.run_batch()] == [2, 2]
-    assert str(stream.now) in (tmp_path / "rebalance.json").read_text()
-    assert np.isclose(stream.rebalancer._load_evaluated_at(), stream.now)
+    evaluated_at = stream.now
+    assert [stream.run_batch(), stream.run_batch(), stream.run_batch()] == [2, 2, 2]
+    assert json.loads((tmp_path / "rebalance.json").read_text()) == {"evaluated_at": evaluated_at}
+
+
+def test_nothing_is_evaluated_before_there_are_enough_posts_of_all_runs(start_stream, tmp_path):
+    """Each batch has 300 posts; the second run continues with the posts and the schedule of the first one."""
+    settings = GlobalSettings(min_posts=1_000, min_gain=-10.0)
+    stream = start_stream(RebalanceOptions(factor=None, interval_s=HOUR_S, global_settings=settings))
+    stream.now += HOUR_S
+    assert [stream.run_batch(times=1) for _ in range(2)] == [2, 2]
+    stream.now += HOUR_S
+    assert stream.run_batch(times=1) == 2, "only 600 posts"
+    stream.rebalancer.close()
+    stream.restart()
+    assert stream.run_batch(times=1) == 2, "only 900 posts"
+    assert stream.run_batch(times=1) == 3

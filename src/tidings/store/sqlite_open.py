@@ -22,7 +22,8 @@ _SHARED_MEMORY_BYTES = 32_768  # it grows in steps of this size
 _READ = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 _OTHER_STATE = (
     CREATED, "index", "checkpoint", "spill", "inbox", "history", "correlations",
-    "metrics.json", "figures.json", "provenance.json", "followed.json", "stream.lock", "crawler.lock", "sender.lock",
+    "metrics.json", "figures.json", "provenance.json", "followed.json", "recent-posts.parquet",
+    "stream.lock", "crawler.lock", "sender.lock",
 )  # fmt: skip
 
 

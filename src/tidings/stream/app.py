@@ -138,6 +138,7 @@ def _run_on_source(
         with archive_training(), maintenance_loop(options, state.updater), _metrics_server(options, metrics):
             _run_query(options, state.phase, source, runner, metrics, spark, stop)
     finally:
+        runner.index.close()
         with suppress(Exception):  # the JVM may be gone
             spark.streams.removeListener(listener)
     if watch.error is not None:
@@ -183,8 +184,7 @@ def _build_runner(
     refresher.learn_first_plan(source.sample, stop)
     rebalancer = None
     if state.spec is not None and state.spec.is_spatial:
-        state_file = work_dir / "rebalance.json"
-        rebalancer = Rebalancer(state.updater, state.spec, refresher.recent, options.rebalance, state_file)
+        rebalancer = Rebalancer(state.updater, state.spec, refresher.recent, options.rebalance, work_dir)
     return MicroBatchRunner(
         checkpoint=options.checkpoint,
         index=LiveIndex(state.updater, refresher, rebalancer, state.provenance),

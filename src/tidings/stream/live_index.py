@@ -51,6 +51,11 @@ class LiveIndex:
         if self.rebalancer is not None:
             self.rebalancer.after_batch(index, stats)
 
+    def close(self) -> None:
+        """Save what the next run continues with."""
+        if self.rebalancer is not None:
+            self.rebalancer.close()
+
     def status(self) -> dict[str, object]:
         """Return metrics about the index and its plan."""
         waiting = {"waiting_subscriptions": self.updater.waiting_count}

@@ -6,26 +6,15 @@ switches to it between two batches, as it does after a plan refresh.
 
 from __future__ import annotations
 
-import json
 import logging
-import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from tidings.atomic_io import write_atomically
-from tidings.balance.rebalance.global_policy import (
-    EvaluatePlan,
-    FinishMigration,
-    GlobalSettings,
-    GlobalState,
-    next_step,
-)
-from tidings.balance.rebalance.global_step import count_by_plan, estimate_old_bytes, evaluate_new_plan
 from tidings.balance.rebalance.local_policy import LocalSettings
 from tidings.balance.rebalance.local_step import prepare_rebalancing
 from tidings.balance.rebalance.options import RebalanceOptions
@@ -33,10 +22,11 @@ from tidings.balance.recent_sample import RecentPosts
 from tidings.balance.refresh_policy import MIN_POSTS
 from tidings.balance.spatial_fit import PostSample
 from tidings.balance.spec import PlanSpec
-from tidings.index.builder import UnpublishedVersion, prepare_merge
+from tidings.index.builder import UnpublishedVersion
 from tidings.index.reader import Index
 from tidings.log import Event
 from tidings.routing.stats import Counts, RoutingStats, sum_counts
+from tidings.stream.global_rebalancer import GlobalRebalancer, PrepareStep, StepResult
 from tidings.stream.index_updater import IndexUpdater
 
 LOG = logging.getLogger("tidings.stream")
@@ -62,12 +52,11 @@ class Rebalancer:
         spec: PlanSpec,
         recent: RecentPosts,
         options: RebalanceOptions,
-        state_file: Path = Path(os.devnull),
+        state_dir: Path | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._updater, self._spec, self._recent, self._options = updater, spec, recent, options
-        self._state_file, self._clock = state_file, clock
-        self._evaluated_at = self._load_evaluated_at()
+        self._updater, self._recent, self._options, self._clock = updater, recent, options, clock
+        self._global = GlobalRebalancer(spec, options, state_dir, clock)
         self._cells: Counts = _NO_COUNTS
         self._posts_by_cell: Counts = _NO_COUNTS
         self._posts = 0
@@ -79,17 +68,14 @@ class Rebalancer:
 
     def before_batch(self) -> None:
         """Start the next step, if there is one and no other build is running."""
-        plan = self._updater.index.manifest.plan
+        index, now = self._updater.index, self._clock()
+        plan = index.manifest.plan
         if plan is None or not plan.spatial_file or self._updater.is_building_plan:
             return
-        now = self._clock()
-        step = next_step(self._global_state(), now, self._global_settings())
-        if isinstance(step, FinishMigration):
-            self._start(self._finish_global_step)
-        elif isinstance(step, EvaluatePlan) and self._recent.count:
-            if self._start(partial(self._evaluate_new_plan, self._recent.posts())):
-                self._evaluated_at = now
-                self._save_evaluated_at()
+        step = self._global.next_step(index, now)
+        if step is not None:
+            if self._start(self._global.preparation(step)):
+                self._global.on_start(step, now)
         elif not plan.previous_file and self._may_step_locally(now) and self._start(self._local_step()):
             self._next_local_step_at = now + _LOCAL_STEP_PAUSE_S
             self._reset_counts()
@@ -118,6 +104,7 @@ class Rebalancer:
             counted = [(self._cells, self._posts_by_cell), (stats.cells, stats.sent_by_cell)]
             self._cells, self._posts_by_cell = sum_counts(counted)
             self._posts += stats.posts
+        self._global.add_posts((stats.sample_texts, stats.sample_positions), stats.posts)
 
     def status(self) -> dict[str, object]:
         """Return metrics about rebalancing."""
@@ -126,70 +113,35 @@ class Rebalancer:
             "rebalanced_bytes": self._moved_bytes,
             "rebalance_seconds": round(self._seconds, 3),
             "last_rebalance": self._last_step,
-            "previous_plan_share": previous_plan_share(self._updater.index),
+            **self._global.status(self._updater.index),
         }
+
+    def close(self) -> None:
+        """Save what the next run continues with."""
+        self._global.save()
 
     def _may_step_locally(self, now: float) -> bool:
         return bool(self._options.factor) and self._posts >= MIN_POSTS and now >= self._next_local_step_at
 
-    def _local_step(self) -> Callable[[Index], UnpublishedVersion | None]:
+    def _local_step(self) -> PrepareStep:
         return partial(self._move_cells, self._cells, self._posts_by_cell, self._recent.posts())
 
     def _reset_counts(self) -> None:
         self._cells, self._posts_by_cell, self._posts = _NO_COUNTS, _NO_COUNTS, 0
 
-    def _start(self, build: Callable[[Index], UnpublishedVersion | None]) -> bool:
+    def _start(self, prepare: PrepareStep) -> bool:
         self._pending = None
-        return self._updater.start_build(build)
-
-    def _global_settings(self) -> GlobalSettings:
-        every = float("inf") if self._options.interval_s is None else self._options.interval_s
-        return replace(self._options.global_settings, interval_s=every)
-
-    def _global_state(self) -> GlobalState:
-        plan = self._updater.index.manifest.plan
-        has_two_plans = plan is not None and bool(plan.previous_file)
-        old, new = count_by_plan(self._updater.index) if has_two_plans else (0, 0)
-        return GlobalState(self._evaluated_at, has_two_plans, old, new)
+        return self._updater.start_build(partial(self._prepare, prepare))
 
     # The methods below run in the thread of the build, on the arguments they were started with.
 
-    def _move_cells(
-        self, cells: Counts, by_cell: Counts, recent: PostSample, index: Index
-    ) -> UnpublishedVersion | None:
-        started_at, settings = self._clock(), LocalSettings(sigma=self._options.factor or float("inf"))
-        step = prepare_rebalancing(index, cells, by_cell, recent, settings)
-        if step is None:
-            return None
-        self._pending = _PendingStep(str(step), step.size_bytes, started_at)
-        return step.prepared
-
-    def _evaluate_new_plan(self, recent: PostSample, index: Index) -> UnpublishedVersion | None:
-        started_at, fit = self._clock(), self._spec.refit(lambda: recent)
-        step = evaluate_new_plan(index, fit, recent, self._global_state(), started_at, self._global_settings())
+    def _prepare(self, prepare: PrepareStep, index: Index) -> UnpublishedVersion | None:
+        started_at, step = self._clock(), prepare(index)
         if step.prepared is not None:
-            self._pending = _PendingStep(f"{step}: new subscriptions use it", 0, started_at)
+            self._pending = _PendingStep(step.reason, step.size_bytes, started_at)
         return step.prepared
 
-    def _finish_global_step(self, index: Index) -> UnpublishedVersion:
-        started_at, version = self._clock(), prepare_merge(index)
-        share = previous_plan_share(index) or 0.0
-        reason = f"moved the last {share:.0%} of the subscriptions from the previous plan"
-        self._pending = _PendingStep(reason, estimate_old_bytes(index), started_at)
-        return version
-
-    def _load_evaluated_at(self) -> float:
-        """Return when a new plan was last evaluated; now if unknown."""
-        try:
-            return float(json.loads(self._state_file.read_text("utf-8"))["evaluated_at"])
-        except (OSError, ValueError, KeyError, TypeError):  # missing or damaged: the interval starts again
-            return self._clock()
-
-    def _save_evaluated_at(self) -> None:
-        write_atomically(self._state_file, json.dumps({"evaluated_at": self._evaluated_at}))
-
-
-def previous_plan_share(index: Index) -> float | None:
-    """Return the share of subscriptions that are still placed by the previous plan; None if there is only one plan."""
-    old, new = count_by_plan(index)
-    return old / (old + new) if old else None
+    def _move_cells(self, cells: Counts, by_cell: Counts, recent: PostSample, index: Index) -> StepResult:
+        settings = LocalSettings(sigma=self._options.factor or float("inf"))
+        step = prepare_rebalancing(index, cells, by_cell, recent, settings)
+        return StepResult() if step is None else StepResult(step.prepared, str(step), step.size_bytes)

@@ -6,7 +6,9 @@ too. The functions are pure: state and time come in, the next step comes out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from tidings.balance.refresh_policy import MIN_POSTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,15 +16,17 @@ class GlobalSettings:
     """How often to evaluate a new plan, and when to adopt it and to finish its adoption."""
 
     interval_s: float = 86_400.0
+    min_posts: int = MIN_POSTS  # that a plan is learned from and judged on
     min_gain: float = 0.1  # fraction of the busiest load that a new plan must save
     max_old_share: float = 0.1  # fraction of subscriptions under the old plan below which they move
 
 
 @dataclass(frozen=True, slots=True)
 class GlobalState:
-    """When a plan was last evaluated, whether two plans are in use, and the subscriptions under each."""
+    """When a plan was last evaluated, the sampled posts, and the subscriptions under each plan if there are two."""
 
     evaluated_at: float = float("-inf")
+    posts: int = 0
     has_two_plans: bool = False
     old: int = 0
     new: int = 0
@@ -34,40 +38,24 @@ class EvaluatePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class AdoptPlan:
-    """From now on new subscriptions follow the new plan; posts are routed by both plans."""
-
-
-@dataclass(frozen=True, slots=True)
 class FinishMigration:
     """Move the remaining old subscriptions and drop the old plan."""
 
     subscriptions: int
 
 
-def next_step(state: GlobalState, now: float, settings: GlobalSettings) -> EvaluatePlan | FinishMigration | None:
+GlobalStep = EvaluatePlan | FinishMigration
+
+
+def next_step(state: GlobalState, now: float, settings: GlobalSettings) -> GlobalStep | None:
     """Return what to do at this time."""
     if state.has_two_plans:
         is_few = state.old <= settings.max_old_share * (state.old + state.new)
         return FinishMigration(state.old) if is_few else None
-    return EvaluatePlan() if now - state.evaluated_at >= settings.interval_s else None
+    is_due = now - state.evaluated_at >= settings.interval_s and state.posts >= settings.min_posts
+    return EvaluatePlan() if is_due else None
 
 
-def after_evaluation(
-    state: GlobalState, now: float, load: float, new_load: float, subscriptions: int, settings: GlobalSettings
-) -> tuple[GlobalState, AdoptPlan | None]:
+def is_better(load: float, new_load: float, settings: GlobalSettings) -> bool:
     """Decide by the busiest loads under the current and the new plan, on the same sample."""
-    evaluated = replace(state, evaluated_at=now)
-    if new_load > (1 - settings.min_gain) * load:
-        return evaluated, None
-    return replace(evaluated, has_two_plans=True, old=subscriptions, new=0), AdoptPlan()
-
-
-def count_changes(state: GlobalState, added: int, old_removed: int, new_removed: int) -> GlobalState:
-    """Return the state after subscriptions were added and removed while two plans are in use."""
-    return replace(state, old=state.old - old_removed, new=state.new + added - new_removed)
-
-
-def finish_migration(state: GlobalState) -> GlobalState:
-    """Return the state with only one plan in use."""
-    return replace(state, has_two_plans=False, old=0, new=0)
+    return new_load <= (1 - settings.min_gain) * load

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidings.balance.rebalance.global_policy import AdoptPlan, GlobalSettings, GlobalState, after_evaluation
+from tidings.balance.rebalance.global_policy import GlobalSettings, is_better
 from tidings.balance.spatial_fit import PostSample, build_workload
 from tidings.balance.work_model import WorkModel, WorkSample
 from tidings.index.builder import FitPlan, UnpublishedVersion, live_conjunctions, prepare_dual_plan
@@ -28,9 +28,7 @@ class PlanEvaluation:
         return f"with a plan learned from recent posts, the busiest matcher has {share:.0%} of its load"
 
 
-def evaluate_new_plan(
-    index: Index, fit: FitPlan, recent: PostSample, state: GlobalState, now: float, settings: GlobalSettings
-) -> PlanEvaluation:
+def evaluate_new_plan(index: Index, fit: FitPlan, recent: PostSample, settings: GlobalSettings) -> PlanEvaluation:
     """Compare the busiest matchers of both plans: the slowest matcher limits the throughput."""
     assert index.manifest.plan is not None
     conjunctions, terms = live_conjunctions(index), index.vocabulary.terms()
@@ -40,8 +38,9 @@ def evaluate_new_plan(
     old, new = cached_spatial_plan(index.folder / index.manifest.plan.spatial_file), fit(terms, conjunctions)
     assert isinstance(new, SpatialPlan)
     load, new_load = (float(np.max(sample.estimate_ns(plan, WorkModel()))) for plan in (old, new))
-    _, step = after_evaluation(state, now, load, new_load, index.manifest.subscriptions, settings)
-    return PlanEvaluation(load, new_load, prepare_dual_plan(index, new) if isinstance(step, AdoptPlan) else None)
+    return PlanEvaluation(
+        load, new_load, prepare_dual_plan(index, new) if is_better(load, new_load, settings) else None
+    )
 
 
 def count_by_plan(index: Index) -> tuple[int, int]:
