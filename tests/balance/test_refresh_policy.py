@@ -21,33 +21,38 @@ def test_nothing_is_learned_without_posts():
     assert PlanHistory(1, False, 0.0).reason_to_refresh(RefreshPolicy(1.0), 1e9, is_requested=True, sample=0) is None
 
 
-def test_first_plan_is_learned_from_enough_posts():
-    hashed = PlanHistory(1, False, 0.0)
-    assert hashed.reason_to_refresh(RefreshPolicy(), 0.0, False, MIN_POSTS - 1) is None
-    assert hashed.reason_to_refresh(RefreshPolicy(), 0.0, False, MIN_POSTS) == RefreshReason.first
-
-
-def test_requested_plan_is_learned_immediately():
-    assert learned_plan().reason_to_refresh(RefreshPolicy(None, None), 0.0, True, 1) == RefreshReason.requested
+def test_every_plan_is_learned_from_enough_posts():
+    hashed, worse = PlanHistory(1, False, 0.0), learned_plan().add_batch(MIN_POSTS, EVEN).add_batch(MIN_POSTS, UNEVEN)
+    cases = [
+        (hashed, RefreshPolicy(), False, RefreshReason.first),
+        (hashed, RefreshPolicy(), True, RefreshReason.requested),
+        (learned_plan(), RefreshPolicy(None, None), True, RefreshReason.requested),
+        (learned_plan(), RefreshPolicy(DAY_S), False, RefreshReason.schedule),
+        (worse, RefreshPolicy(), False, RefreshReason.degraded),
+    ]
+    for history, policy, is_requested, reason in cases:
+        assert history.reason_to_refresh(policy, DAY_S, is_requested, MIN_POSTS - 1) is None
+        assert history.reason_to_refresh(policy, DAY_S, is_requested, MIN_POSTS) == reason
+    assert hashed.reason_to_refresh(RefreshPolicy(min_posts=20), 0.0, False, 20) == RefreshReason.first
 
 
 def test_schedule_counts_from_the_last_plan():
     rules = RefreshPolicy(DAY_S)
-    assert learned_plan(1000.0).reason_to_refresh(rules, 1000.0 + DAY_S - 1, False, 9) is None
-    assert learned_plan(1000.0).reason_to_refresh(rules, 1000.0 + DAY_S, False, 9) == RefreshReason.schedule
-    assert learned_plan(1000.0).reason_to_refresh(RefreshPolicy(None), 1e12, False, 9) is None
+    assert learned_plan(1000.0).reason_to_refresh(rules, 1000.0 + DAY_S - 1, False, MIN_POSTS) is None
+    assert learned_plan(1000.0).reason_to_refresh(rules, 1000.0 + DAY_S, False, MIN_POSTS) == RefreshReason.schedule
+    assert learned_plan(1000.0).reason_to_refresh(RefreshPolicy(None), 1e12, False, MIN_POSTS) is None
 
 
 def test_plan_is_refreshed_only_if_it_degraded_by_the_factor():
     new = learned_plan().add_batch(MIN_POSTS, EVEN)
     assert (new.first_value, new.value) == (2.0, 2.0)  # every post goes to two of four matchers, evenly
-    assert new.reason_to_refresh(RefreshPolicy(), 0.0, False, 9) is None
+    assert new.reason_to_refresh(RefreshPolicy(), 0.0, False, MIN_POSTS) is None
     worse = new.add_batch(MIN_POSTS, UNEVEN)
     assert (worse.first_value, worse.value) == (2.0, 3.6)
-    assert worse.reason_to_refresh(RefreshPolicy(factor=1.8), 0.0, False, 9) == RefreshReason.degraded
-    assert worse.reason_to_refresh(RefreshPolicy(factor=1.81), 0.0, False, 9) is None
-    assert worse.reason_to_refresh(RefreshPolicy(factor=None), 0.0, False, 9) is None
-    assert worse.add_batch(MIN_POSTS, EVEN).reason_to_refresh(RefreshPolicy(), 0.0, False, 9) is None, (
+    assert worse.reason_to_refresh(RefreshPolicy(factor=1.8), 0.0, False, MIN_POSTS) == RefreshReason.degraded
+    assert worse.reason_to_refresh(RefreshPolicy(factor=1.81), 0.0, False, MIN_POSTS) is None
+    assert worse.reason_to_refresh(RefreshPolicy(factor=None), 0.0, False, MIN_POSTS) is None
+    assert worse.add_batch(MIN_POSTS, EVEN).reason_to_refresh(RefreshPolicy(), 0.0, False, MIN_POSTS) is None, (
         "it has recovered"
     )
 

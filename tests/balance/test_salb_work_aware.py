@@ -110,6 +110,14 @@ def test_every_anchor_that_occurs_was_learned(texts, query_texts, matchers):
     assert set(plan.vocabulary.terms()) <= {*occurring, *(sample.terms[word - 1] for word in hot.tolist())}
 
 
+def test_a_word_of_a_few_posts_has_no_splits_however_many_subscriptions_contain_it():
+    texts = ["storm"] * 30 + ["coffee"] * 5 + [f"rare{number}" for number in range(40)]
+    plan = fit_work_aware(build_sample(texts, ["storm", *["coffee"] * 500]), 8)
+    assert plan.splits_of([b"coffe"]).counts.tolist() == [1]
+    more = fit_work_aware(build_sample(texts * 8, ["storm", *["coffee"] * 500]), 8)
+    assert more.splits_of([b"coffe"]).counts.tolist() == [4]
+
+
 def test_hot_term_that_is_not_an_anchor_stays_hot():
     """Otherwise an index would use `work` as the anchor of a subscription with two hot terms."""
     texts = ["great work"] * 60 + ["work"] * 60 + [f"rare{number}" for number in range(40)]

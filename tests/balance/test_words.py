@@ -15,9 +15,9 @@ from tests.data import real_tweets
 from tidings.balance.corpus import Corpus
 from tidings.balance.metis_cut import CooccurrenceGraph, correct_frequency, gfc
 from tidings.balance.salb import salb, salb_plus
-from tidings.balance.split_corpus import split_hot_terms
+from tidings.balance.split_corpus import MIN_POSTS_PER_SPLIT, count_splits, split_hot_terms
 from tidings.balance.word_plan_metrics import WordPlanMetrics, measure_word_plan
-from tidings.balance.word_registry import fit_word_plan
+from tidings.balance.word_registry import WORD_ALGORITHMS, fit_word_plan
 from tidings.plan.hot_splits import HotSplits, split_counts
 from tidings.text.reference_analyzer import analyze
 from tidings.text.vocabulary import Vocabulary
@@ -203,6 +203,23 @@ def test_no_split_has_more_than_half_of_the_mean_load(frequency, matchers):
     for count, versions in zip(frequency, counts.tolist(), strict=True):
         assert count / versions <= cap + 1e-9
         assert versions == 1 or count / (versions - 1) > cap - 1e-9
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 500), st.integers(0, 5_000)), min_size=1, max_size=20), st.integers(1, 64))
+def test_every_split_has_enough_posts_in_the_sample(terms, matchers):
+    posts, loads = np.array([f for f, _ in terms]), np.array([f + work for f, work in terms])
+    counts, wanted = count_splits(posts, loads, matchers), split_counts(loads, matchers)
+    for frequency, count, most in zip(posts.tolist(), counts.tolist(), wanted.tolist(), strict=True):
+        assert count == max(1, min(most, frequency // MIN_POSTS_PER_SPLIT))
+
+
+@pytest.mark.parametrize("name", WORD_ALGORITHMS)
+def test_a_word_of_a_few_posts_has_no_splits(name):
+    """From one post with two words, each word had 64 splits."""
+    for copies in (1, MIN_POSTS_PER_SPLIT, 3 * MIN_POSTS_PER_SPLIT):
+        plan = fit_word_plan(name, build_corpus([["cat", "dog"]] * copies), 64)
+        assert plan.splits_of([b"cat", b"dog"]).counts.tolist() == [max(1, copies // MIN_POSTS_PER_SPLIT)] * 2
 
 
 def test_splits_of_a_term_occur_about_equally_often():

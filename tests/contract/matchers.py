@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tidings.balance.salb_work_aware import fit_texts
 from tidings.balance.spatial_fit import SpatialFitter, spatial_fitter
+from tidings.balance.split_corpus import MIN_POSTS_PER_SPLIT
 from tidings.index.builder import FitPlan, apply_changes, create_index, merge_index
 from tidings.index.compile import GrowingVocabulary, compile_subscriptions
 from tidings.index.decompile import decompile
@@ -38,8 +39,11 @@ _OLD_QUERY = "cat OR dog OR 東京 within:-180,-90,180,90"
 
 
 def word_plan_fitter(algorithm: str, posts: Sequence[RawPost], matchers: int) -> FitPlan:
-    """Learn from half of the posts, so that some terms stay unknown; with so few words, many terms are hot."""
-    texts = pa.array([post.text for post in posts[::2]], pa.string())
+    """Learn from half of the posts, so that some terms stay unknown; with so few words, many terms are hot.
+
+    The posts are repeated: a term of a few posts has no splits.
+    """
+    texts = pa.array([post.text for post in posts[::2]] * (2 * MIN_POSTS_PER_SPLIT), pa.string())
     return lambda terms, conjunctions: fit_texts(algorithm, texts, terms, conjunctions, matchers)
 
 

@@ -16,7 +16,7 @@ from tidings.plan.hot_splits import HotSplits
 from tidings.plan.words import HashPlan, WordPlan, read_word_plan, write_word_plan
 from tidings.testing.contract import SAMPLE_TERMS, build_corpus, check_word_partitioner, list_matchers
 
-TEXTS = ["cat dog", "cat fish", "dog bird", "rain house cat"] * 9
+TEXTS = ["cat dog", "cat fish", "dog bird", "rain house cat"] * 90
 
 
 def fit_texts(name: str, texts: list[str], matchers: int) -> WordPlan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+from collections import Counter
 
 from tidings.stream.backlog import FileBacklog, KafkaBacklog, PendingFiles, count_messages, pending_messages
 
@@ -52,11 +52,14 @@ def test_kafka_backlog_counts_offsets_of_all_partitions(tmp_path):
     assert pending_messages('{"t":{"0":1,"1":1}}', latest) == 0, "reported before the batch"
 
 
-def test_newest_pending_files_are_returned_up_to_a_size(tmp_path):
-    for age, name in enumerate("abc"):
-        file = tmp_path / f"{name}.jsonl"
-        file.write_bytes(b"x" * 100)
-        os.utime(file, (1_000 - age, 1_000 - age))
+def test_pending_files_are_drawn_at_random_up_to_a_size(tmp_path):
+    for name in "abcde":
+        (tmp_path / f"{name}.jsonl").write_bytes(b"x" * 100)
     pending = PendingFiles(tmp_path, "json", tmp_path / "none")
-    assert [file.name for file in pending.newest(150)] == ["a.jsonl", "b.jsonl"]
-    assert pending.bytes() == 300
+    drawn = [[file.stem for file in pending.draw(150, seed)] for seed in range(60)]
+    assert {len(names) for names in drawn} == {2}
+    counts = Counter(name for names in drawn for name in names)
+    assert all(12 <= counts[name] <= 36 for name in "abcde"), "24 are expected of each, the last one too"
+    assert pending.draw(150, 3) == pending.draw(150, 3)
+    assert len(pending.draw(1e9)) == 5
+    assert pending.draw(0) == []

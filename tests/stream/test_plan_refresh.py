@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from tidings.balance.refresh_policy import MIN_POSTS, RefreshPolicy
+from tidings.balance.spatial_fit import PostSample
 from tidings.balance.spec import PlanSpec
 from tidings.routing.stats import RoutingStats
 from tidings.spark.execution_mode import make_plan_record
@@ -16,6 +19,10 @@ from tidings.stream.plan_refresh import PlanRefresher
 
 WORDS = [f"word{number}" for number in range(8)]
 HOUR_S = 3_600.0
+
+
+def sample_of(posts: int) -> PostSample:
+    return pa.array([" ".join(WORDS)] * posts, pa.large_string()), np.full((posts, 2), np.nan)
 
 
 class SimulatedStream:
@@ -37,8 +44,9 @@ class SimulatedStream:
         self.updater.wait_for_build()
         index = self.updater.refresh()
         self.refresher.on_index_version(index)
-        texts = pa.array([" ".join(WORDS)] * posts, pa.large_string())
-        self.refresher.after_batch(index, RoutingStats(spread=np.array([0, posts]), sample_texts=texts), loads)
+        texts, positions = sample_of(posts)
+        stats = RoutingStats(spread=np.array([0, posts]), sample_texts=texts, sample_positions=positions)
+        self.refresher.after_batch(index, stats, loads)
         return index.manifest.plan.version
 
 
@@ -47,6 +55,30 @@ def test_the_first_posts_give_a_first_plan(start_stream, events):
     assert [stream.run_batch() for _ in range(3)] == [1, 2, 2]
     assert events[0].startswith("plan refresh started partitioner=salb+ posts=")
     assert events[1].startswith("plan switched plan_version=2 ")
+
+
+def test_no_plan_is_learned_from_a_few_posts_that_exist_at_the_start(start_stream, events):
+    stream = start_stream(RefreshPolicy())
+    stream.refresher.learn_first_plan(lambda: sample_of(MIN_POSTS - 1), threading.Event())
+    assert (stream.updater.is_building_plan, events) == (False, [])
+    assert stream.run_batch(posts=1) == 1
+    assert stream.run_batch() == 2, "one more post is enough"
+
+
+def test_enough_posts_at_the_start_give_a_first_plan(start_stream):
+    stream = start_stream(RefreshPolicy())
+    stream.refresher.learn_first_plan(lambda: sample_of(MIN_POSTS), threading.Event())
+    assert stream.run_batch() == 2
+
+
+def test_more_posts_are_sampled_until_there_are_enough(start_stream):
+    stream = start_stream(RefreshPolicy())
+    stream.run_batch(posts=100)
+    assert stream.refresher.sample_texts == 10_000, "all posts of a small batch"
+    stream.refresher.after_batch(stream.updater.index, RoutingStats(spread=np.array([0, 200_000])), (1, 1, 1, 1))
+    assert stream.refresher.sample_texts == 1_000
+    stream.run_batch()
+    assert stream.refresher.sample_texts == 200
 
 
 def test_the_schedule_survives_a_restart(start_stream, events):

@@ -6,12 +6,13 @@ import pytest
 from tests.cli.runs import run_command
 from tests.stream.process import QUERIES, PostFeed, expected_matches, run_to_kill, stored_matches, subscribe
 
+from tidings.balance.refresh_policy import MIN_POSTS, RefreshPolicy
 from tidings.failpoints import PLAN_FAILPOINTS
 from tidings.store import open_store
 from tidings.testing.log import captured_events
 from tidings.testing.stream import StreamHarness
 
-OPTIONS = {"execution_mode": "partitioned", "matchers": 3}
+OPTIONS = {"execution_mode": "partitioned", "matchers": 3, "refresh_policy": RefreshPolicy(min_posts=20)}
 LATER_QUERY = "the OR in OR a OR storm OR fire OR match"
 
 
@@ -96,7 +97,7 @@ def test_a_replicated_stream_has_no_plan_to_refresh(spark, tmp_path):
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
 def test_a_process_killed_at_the_switch_loses_and_repeats_nothing(spark, tmp_path):
-    state, feed = tmp_path / "state", PostFeed(tmp_path / "in")
+    state, feed = tmp_path / "state", PostFeed(tmp_path / "in", posts_per_file=MIN_POSTS)
     subscribe(state, *QUERIES)
     feed.add_files(2)
     for point in PLAN_FAILPOINTS:

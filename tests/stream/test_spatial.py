@@ -7,6 +7,7 @@ from tests.cli.runs import run_command
 from tests.stream.process import QUERIES, PostFeed, expected_matches, run_to_kill, stored_matches, subscribe
 
 from tidings.balance.rebalance.options import RebalanceOptions
+from tidings.balance.refresh_policy import MIN_POSTS, RefreshPolicy
 from tidings.testing.stream import StreamHarness
 
 REGIONS = ("near:51.5,-0.1,800", "storm within:-180,-90,180,90", "within:-20,30,40,60 (rain OR police)")
@@ -16,6 +17,7 @@ OPTIONS = {
     "partitioner": "hybrid",
     "matchers": 3,
     "rebalance": RebalanceOptions(1.01),
+    "refresh_policy": RefreshPolicy(min_posts=1_000),
 }
 POSTS = 4_000
 
@@ -62,7 +64,7 @@ def test_cells_move_and_the_status_shows_why(story):
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
 def test_a_process_killed_at_the_switch_to_a_spatial_plan_loses_and_repeats_nothing(spark, tmp_path):
-    feed, state = PostFeed(tmp_path / "in", posts_per_file=POSTS), tmp_path / "state"
+    feed, state = PostFeed(tmp_path / "in", posts_per_file=MIN_POSTS // 2), tmp_path / "state"
     subscribe(state, *QUERIES, *REGIONS)
     feed.add_files(2)
     options = ("--plan", "partitioned", "--partitioner", "hybrid", "--matchers", "3")

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from tidings.balance.word_plan_metrics import WordPlanMetrics
 
-MIN_POSTS = 10_000  # to learn a first plan from, and to measure the value of a plan
+MIN_POSTS = 10_000  # to learn a plan from, and to measure the value of a plan
 
 
 class RefreshReason(StrEnum):
@@ -22,10 +22,14 @@ class RefreshReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RefreshPolicy:
-    """Refresh every `interval_s`, and when imbalance × spread has grown by `factor`. None disables a rule."""
+    """Refresh every `interval_s`, and when imbalance × spread has grown by `factor`. None disables a rule.
+
+    A plan is learned from at least `min_posts` sampled posts, whatever the reason is.
+    """
 
     interval_s: float | None = None
     factor: float | None = 1.5
+    min_posts: int = MIN_POSTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +57,13 @@ class PlanHistory:
     def reason_to_refresh(
         self, policy: RefreshPolicy, now: float, is_requested: bool, sample: int
     ) -> RefreshReason | None:
-        """Return why to learn a plan now from `sample` posts; None without a reason or without posts."""
-        if sample == 0:
+        """Return why to learn a plan now from `sample` posts; None without a reason or with too few posts."""
+        if sample < policy.min_posts:
             return None
         if is_requested:
             return RefreshReason.requested
         if not self.is_learned:
-            return RefreshReason.first if sample >= MIN_POSTS else None
+            return RefreshReason.first
         if policy.interval_s is not None and now - self.since >= policy.interval_s:
             return RefreshReason.schedule
         is_worse = policy.factor is not None and self._degradation >= policy.factor

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from tidings.balance.corpus import Corpus, analyze_texts, concat_batches, count_posts_by_term
 from tidings.balance.salb import salb_plus
-from tidings.balance.split_corpus import split_hot_terms
+from tidings.balance.split_corpus import count_splits, split_hot_terms
 from tidings.balance.word_registry import DEFAULT_PARTITIONER, fit_word_plan
 from tidings.index.builder import number_by_frequency
 from tidings.index.segment import build_segment
 from tidings.matching.segment_matcher import SegmentMatcher, missing_positions
-from tidings.plan.hot_splits import HotSplits, split_counts
+from tidings.plan.hot_splits import HotSplits
 from tidings.plan.words import LearnedPlan, WordPlan, hash_to_matchers
 from tidings.query.anchors import anchor_terms
 from tidings.query.conjunctions import Conjunctions
@@ -116,7 +116,7 @@ def _fixpoint(sample: SubscriptionSample, matchers: int, split_hot: bool) -> _Te
         is_anchor[0] = False
         work = _ENTRY_COST * posts * entries + _MATCH_COST * np.bincount(anchors, matches, len(is_hot))
         work = np.where(is_anchor, work, 0.0).astype(np.int64)
-        counts = np.minimum(matchers, split_counts(np.where(is_anchor, posts + work, 0), matchers))
+        counts = np.minimum(matchers, count_splits(posts, np.where(is_anchor, posts + work, 0), matchers))
         newly_hot = (counts > 1) & ~is_hot
         if not split_hot or not newly_hot.any():
             return _TermLoads(is_hot, is_anchor, work, np.where(is_hot, np.maximum(counts, 2), 1))

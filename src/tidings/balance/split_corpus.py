@@ -1,4 +1,4 @@
-"""Replace each hot term of a corpus by its splits (S³-TM 5.1)."""
+"""Find the hot terms of a corpus and replace each by its splits (S³-TM 5.1)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from numpy.typing import NDArray
 
 from tidings.balance.corpus import Corpus, build_unnamed_corpus
 from tidings.jit import kernel, read, write
-from tidings.plan.hot_splits import split_of
+from tidings.plan.hot_splits import split_counts, split_of
 
+MIN_POSTS_PER_SPLIT = 10  # that the sample must have: of fewer posts, the frequency of a term is a guess
 _ONE = np.uint64(1)
+
+
+def count_splits(posts: NDArray[np.int64], loads: NDArray[np.int64], matchers: int) -> NDArray[np.int64]:
+    """Return the number of splits per term: none has more than half the load of a matcher, if enough posts have it."""
+    return np.maximum(1, np.minimum(split_counts(loads, matchers), posts // MIN_POSTS_PER_SPLIT))
 
 
 def split_hot_terms(corpus: Corpus, counts: NDArray[np.int64]) -> tuple[Corpus, NDArray[np.uint64]]:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from tidings.balance.corpus import Corpus
 from tidings.balance.metis_cut import gc, gfc, gfcl, gnfcl
 from tidings.balance.salb import salb, salb_plus
-from tidings.balance.split_corpus import split_hot_terms
+from tidings.balance.split_corpus import count_splits, split_hot_terms
 from tidings.errors import InputError
-from tidings.plan.hot_splits import HotSplits, split_counts
+from tidings.plan.hot_splits import HotSplits
 from tidings.plan.words import HashPlan, LearnedPlan, WordPlan, check_matcher_count
 from tidings.text.vocabulary import Vocabulary
 
@@ -37,7 +37,7 @@ def fit_word_plan(name: str, corpus: Corpus, matchers: int, split_hot: bool = Tr
     check_matcher_count(matchers)
     assign = WORD_ALGORITHMS[name]
     if split_hot:
-        split_corpus, starts = split_hot_terms(corpus, split_counts(corpus.frequency, matchers))
+        split_corpus, starts = split_hot_terms(corpus, count_splits(corpus.frequency, corpus.frequency, matchers))
         splits = HotSplits(assign(split_corpus, matchers), starts)
     else:
         splits = HotSplits.unsplit(assign(corpus, matchers))

@@ -68,7 +68,7 @@ class MatcherMetrics:
 
 @dataclass(frozen=True, slots=True)
 class RoutingOptions:
-    """What to shed, where to report stats, and how many texts to sample from each Arrow batch."""
+    """What to shed, where to report stats, and how many of 10,000 posts to sample."""
 
     shed: ShedDecision = _NOTHING
     report: Callable[[StatsByPartition], None] | None = None

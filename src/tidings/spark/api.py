@@ -21,7 +21,7 @@ from tidings.spark import post_columns
 from tidings.spark.execution_mode import build_index_for_mode
 from tidings.spark.index_shipping import ship_index
 from tidings.spark.pipeline import match_posts
-from tidings.spark.sample import sample_first_posts
+from tidings.spark.sample import sample_random_posts
 from tidings.spark.session import count_cores
 
 
@@ -96,7 +96,7 @@ def prepare_match(
     cores = count_cores(posts.sparkSession)
     partitioner = partitioner or ("hash" if posts.isStreaming else DEFAULT_PARTITIONER)
     spec = PlanSpec.parse(partitioner, matchers, placement, cores)
-    sample = partial(sample_first_posts, posts, QUICK_SAMPLE_POSTS)
+    sample = partial(sample_random_posts, posts, QUICK_SAMPLE_POSTS)
     built = build_index_for_mode(folder, checked.table, plan, spec, sample)
     ref = ship_index(posts.sparkSession, built.index, posts.isStreaming)
     matches = match_posts(posts, built.index, ref)

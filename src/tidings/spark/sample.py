@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from tidings.balance.spatial_fit import PostSample
 from tidings.errors import InputError
@@ -12,22 +13,31 @@ from tidings.spark import post_columns
 from tidings.text.searchable import join_searchable, read_positions
 
 _SAMPLED_COLUMNS = ("text", "title", "tags", "lat", "lon")
+_SORTED_POSTS = 200_000  # Spark keeps twice as many rows of each partition in memory to sort them
 _OVERSAMPLING = 1.05  # a random sample is sometimes smaller than the fraction requested
 
 
-def sample_first_posts(posts: DataFrame, count: int) -> PostSample:
-    """Return texts and positions (longitude, latitude; NaN if missing) of the first `count` accepted posts."""
+def sample_random_posts(posts: DataFrame, count: int, seed: int = 0) -> PostSample:
+    """Return texts and positions (longitude, latitude; NaN if missing) of `count` accepted posts, or of all if fewer.
+
+    Every post has the same chance, wherever it is. Posts are read once for a small sample, twice for a large one.
+    """
     _require_batch(posts)
-    return _collect(_select_sampled(posts).limit(count))
-
-
-def sample_random_posts(posts: DataFrame, count: int, seed: int) -> PostSample:
-    """Return texts and positions of `count` accepted posts drawn at random, or of all if there are fewer."""
     accepted = _select_sampled(posts)
+    if count <= _SORTED_POSTS:
+        return _collect(accepted.orderBy(F.rand(seed)).limit(count))
     total = accepted.count()
-    return _collect(
-        accepted if total <= count else accepted.sample(min(1.0, _OVERSAMPLING * count / total), seed).limit(count)
-    )
+    share = min(1.0, _OVERSAMPLING * count / max(1, total))
+    return draw_posts(_collect(accepted if share == 1 else accepted.sample(share, seed)), count, seed)
+
+
+def draw_posts(posts: PostSample, count: int, seed: int) -> PostSample:
+    """Return `count` of the posts, drawn at random, in their order; all if there are not more."""
+    texts, positions = posts
+    if len(texts) <= count:
+        return posts
+    rows = np.sort(np.random.default_rng(seed).choice(len(texts), count, replace=False))
+    return texts.take(pa.array(rows)), positions[rows]
 
 
 def _require_batch(posts: DataFrame) -> None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from tidings.ingest.post_files import FORMAT_OF_SUFFIX
@@ -41,14 +42,15 @@ class PendingFiles:
                 total += os.stat(path).st_size
         return total
 
-    def newest(self, size_bytes: float) -> list[Path]:
-        """Return the newest pending files that together hold at least `size_bytes`."""
+    def draw(self, size_bytes: float, seed: int = 0) -> list[Path]:
+        """Return pending files, drawn at random, that together hold at least `size_bytes`; all if they hold less."""
+        files = sorted(map(Path, self._list_pending()))
         chosen: list[Path] = []
-        for file in sorted(map(Path, self._list_pending()), key=lambda file: -file.stat().st_mtime):
+        for row in np.random.default_rng(seed).permutation(len(files)).tolist():
             if size_bytes <= 0:
                 break
-            size_bytes -= file.stat().st_size
-            chosen.append(file)
+            size_bytes -= files[row].stat().st_size
+            chosen.append(files[row])
         return chosen
 
     def _list_pending(self) -> set[str]:

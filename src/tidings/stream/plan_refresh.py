@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tidings.atomic_io import write_atomically
@@ -22,7 +23,8 @@ from tidings.store import Store
 from tidings.stream.index_updater import IndexUpdater
 
 LOG = logging.getLogger("tidings.stream")
-_TEXTS_PER_ARROW_BATCH, _FIRST_TEXTS_PER_ARROW_BATCH = 200, 2_000
+_SAMPLED_PER_10K_POSTS = 200  # once there are enough posts to learn from
+_SAMPLED_PER_BATCH = 20_000  # until then
 _RETRY_S = 60.0
 _POLL_S = 0.05
 _DEFAULT_POLICY = RefreshPolicy()
@@ -43,24 +45,29 @@ class PlanRefresher:
         self._updater, self._store, self._state_file, self._clock = updater, store, state_file, clock
         self._labels = plan_labels(spec)
         self._spec = spec if spec is not None and spec.learns_from_posts else None
-        self._policy = RefreshPolicy(None, None) if spec is not None and spec.is_spatial else policy  # see `rebalancer`
+        is_spatial = spec is not None and spec.is_spatial  # see `rebalancer`
+        self._policy = replace(policy, interval_s=None, factor=None) if is_spatial else policy
         self.recent = RecentPosts()
+        self._batch_posts = _SAMPLED_PER_BATCH  # of the last batch
         self._request, self._retry_at = 0, 0.0  # the user request that the running build serves
         self.history = self._load_history(updater.index)
 
     @property
     def sample_texts(self) -> int:
-        """How many texts to sample from every Arrow batch: more until there is a plan."""
+        """How many of 10,000 posts to sample from the next batch: more until there are enough to learn from."""
         if self._spec is None:
             return 0
-        return _TEXTS_PER_ARROW_BATCH if self.history.is_learned else _FIRST_TEXTS_PER_ARROW_BATCH
+        if self.recent.count >= self._policy.min_posts:
+            return _SAMPLED_PER_10K_POSTS
+        return min(10_000, max(_SAMPLED_PER_10K_POSTS, 10_000 * _SAMPLED_PER_BATCH // max(1, self._batch_posts)))
 
     def learn_first_plan(self, sample: SampleSource, stop: threading.Event) -> None:
-        """Fit a plan before the first batch, if none was learned and there are posts to learn from, and wait for it."""
+        """Fit a plan before the first batch, if none was learned and there are enough posts, and wait for it."""
         if self._spec is None or self.history.is_learned or not self._updater.index.manifest.subscriptions:
             return
         self.recent.add(sample())
-        if self.recent.count and not stop.is_set() and self._start(RefreshReason.first):
+        is_enough = self.recent.count >= self._policy.min_posts
+        if is_enough and not stop.is_set() and self._start(RefreshReason.first):
             while not self._updater.build_is_ready and not stop.wait(_POLL_S):
                 pass
 
@@ -102,6 +109,7 @@ class PlanRefresher:
         The loads of a batch that was replayed with an older plan are ignored.
         """
         self.recent.add((stats.sample_texts, stats.sample_positions))
+        self._batch_posts = stats.posts
         plan = index.manifest.plan
         if stats.posts and plan is not None and plan.version == self.history.version:
             before, self.history = self.history, self.history.add_batch(stats.posts, loads)

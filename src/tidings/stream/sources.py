@@ -23,7 +23,7 @@ from tidings.log import Event
 from tidings.spark.error_translation import translate
 from tidings.spark.kafka import KAFKA_SCHEME, parse_kafka_url, read_kafka, translate_kafka_error
 from tidings.spark.post_reader import read_posts
-from tidings.spark.sample import sample_first_posts
+from tidings.spark.sample import sample_random_posts
 from tidings.spark.signals import cancel_jobs_on
 from tidings.stream.backlog import Backlog, FileBacklog, KafkaBacklog, LatestOffsets, PendingFiles
 from tidings.stream.file_source import (
@@ -37,6 +37,7 @@ from tidings.stream.options import StreamOptions
 from tidings.stream.rejected_origin import LocateRejected, locate_rejected
 
 LOG = logging.getLogger("tidings.stream")
+_SAMPLED_FILES = 4  # times as many posts as the sample are read to draw it
 DAMAGED_FILE_HINT = "Put a complete file in its place, or an empty one to continue without it"
 
 
@@ -109,7 +110,7 @@ def _open_directory(
         posts=stream_files(spark, directory, max_posts, clean_source),
         reopen=partial(stream_files, directory=directory, max_posts=max_posts),
         backlog=FileBacklog(pending, post_bytes),
-        sample=partial(_sample_newest, spark, pending, QUICK_SAMPLE_POSTS * post_bytes, stop),
+        sample=partial(_sample_pending, spark, pending, _SAMPLED_FILES * QUICK_SAMPLE_POSTS * post_bytes, stop),
         pending_files=pending.count,
         check_files=partial(check_headers, directory),
         locate_rejected=partial(locate_rejected, directory),
@@ -120,14 +121,17 @@ def _empty_sample() -> PostSample:
     return pa.array([], pa.large_string()), np.zeros((0, 2))
 
 
-def _sample_newest(spark: SparkSession, pending: PendingFiles, size_bytes: float, stop: threading.Event) -> PostSample:
-    """Return posts of the newest files; an empty sample if they cannot be read, which the first batch reports."""
+def _sample_pending(spark: SparkSession, pending: PendingFiles, size_bytes: float, stop: threading.Event) -> PostSample:
+    """Return posts drawn from pending files, which are drawn first if they are large: reading all takes too long.
+
+    The sample is empty if they cannot be read, which the first batch reports.
+    """
     sample = _empty_sample()
     with cancel_jobs_on(stop, spark), suppress(Exception):
-        posts = [find_post_files(str(file)) for file in pending.newest(size_bytes)]
+        posts = [find_post_files(str(file)) for file in pending.draw(size_bytes)]
         if posts:
             files = tuple(chain.from_iterable(post_files.files for post_files in posts))
             headers = tuple(chain.from_iterable(post_files.headers for post_files in posts))
-            newest = PostFiles(posts[0].format, files, None, headers)
-            sample = sample_first_posts(read_posts(spark, newest), QUICK_SAMPLE_POSTS)
+            drawn = PostFiles(posts[0].format, files, None, headers)
+            sample = sample_random_posts(read_posts(spark, drawn), QUICK_SAMPLE_POSTS)
     return sample

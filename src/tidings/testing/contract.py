@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from tidings.balance.corpus import Corpus
 from tidings.balance.spatial_fit import build_workload
+from tidings.balance.split_corpus import MIN_POSTS_PER_SPLIT
 from tidings.balance.workload import Workload
 from tidings.errors import InputError
 from tidings.index.compile import GrowingVocabulary, compile_subscriptions
@@ -171,6 +172,7 @@ def check_no_idle_matcher(fit: FitWordPlan) -> None:
 
 
 def _check_word_plan(fit: FitWordPlan, texts: list[str], terms: list[bytes], matchers: int) -> None:
+    texts = texts * (2 * MIN_POSTS_PER_SPLIT)  # terms of a few posts have no splits
     plan, terms = fit(build_corpus(texts), matchers), [*terms, *SAMPLE_TERMS]
     splits = plan.splits_of(terms)
     assert plan.matchers == matchers
