@@ -6,6 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tidings.plan.load_model import WorkModel
+from tidings_lab import REPOSITORY
+from tidings_lab.calibrate_work_model import fit_ns
+from tidings_lab.results import RESULTS, find_newest
 from tidings_lab.spatial_workload import QUERY_SETS, Tweets, departures, draw_subscriptions, lifetimes
 
 
@@ -67,3 +71,17 @@ def test_insertions_and_removals_are_balanced():
     assert (leaves[20_000:] > np.arange(100_000)).all()
     removed = np.bincount(np.minimum(leaves, 100_000) // 5_000)[:20]
     assert np.abs(removed - 5_000).max() < 500
+
+
+def test_default_costs_are_those_of_the_stored_calibration():
+    path, result = find_newest(REPOSITORY / RESULTS, "benchmark", "work-model")
+    for name, measured in result["measured"]["work_model"].items():
+        assert getattr(WorkModel(), name) == pytest.approx(measured, rel=0.03), f"{name} differs from {path.name}"
+
+
+def test_fitted_costs_ignore_disturbed_measurements():
+    rng = np.random.default_rng(1)
+    counts, costs = rng.uniform(100, 1000, (3, 200)), np.array([40.0, 50.0, 10.0])
+    times = costs @ counts
+    times[rng.permutation(200)[:20]] *= rng.uniform(1.5, 3, 20)
+    assert fit_ns(counts, times) == pytest.approx(costs, rel=0.02)

@@ -1,23 +1,22 @@
-"""Measure the constants of the load model and the work model: `python -m tidings_lab.calibrate_work_model TWEETS`.
+"""Measure the constants of the load model and the work model: `python -m tidings_lab.calibrate_work_model`.
 
 Load model, in CPU time: c2 is the cost of a post without subscriptions near it, c1 the additional cost per
 subscription, c3 the cost to compile a subscription into a delta segment, c4 the cost to find one to remove.
-Work model: the constants that fit the times of all workers of several plans with the least relative error.
+Work model: the constants that fit the times of all workers of several plans with the least relative error. The result
+is stored in `lab/results`; a test compares it with the defaults of the models.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from tidings.balance.spatial_fit import build_workload
 from tidings.balance.work_model import WorkModel, WorkSample
@@ -30,13 +29,19 @@ from tidings.matching.segment_matcher import SegmentMatcher
 from tidings.plan.load_model import LoadModel
 from tidings.query.conjunctions import Conjunctions
 from tidings.text.analyzer import AnalyzedBatch
-from tidings_lab.located_posts import as_located
+from tidings_lab import results
+from tidings_lab.located_posts import GEO_TWEETS, as_located, load_located
+from tidings_lab.progress import Report, print_line
+from tidings_lab.results import Result
 from tidings_lab.simulated_spatial_matchers import MeasuredRun, SimulatedSpatialCluster, measure_in_turns, renumber
 from tidings_lab.spatial_workload import QUERY_SETS, Tweets, draw_subscriptions
 
 _REPEATS = 5
 _BATCH = 5_000
 _PLANS = ("kdtree", "grid", "kdt", "metric")
+_SUBSCRIPTIONS = (50_000, 200_000)
+_SEED = 1
+_FIT_ROUNDS = 20
 
 
 def calibrate(tweets: pa.Table, subscriptions: int = 100_000, posts: int = 20_000, seed: int = 1) -> LoadModel:
@@ -56,8 +61,8 @@ def calibrate(tweets: pa.Table, subscriptions: int = 100_000, posts: int = 20_00
     return LoadModel(check_ns, times[0] - check_ns * subscriptions / 10, insert_ns, delete_ns)
 
 
-def calibrate_work(tweets: pa.Table, subscriptions: int = 100_000, posts: int = 40_000, seed: int = 1) -> WorkModel:
-    """Fit the work model on workers of spatial plans and of a plan by terms, on all query sets."""
+def calibrate_work(tweets: pa.Table, subscriptions: int, posts: int = 40_000, seed: int = 1) -> WorkCounts:
+    """Count and time the work of the matchers of spatial plans and of a plan by terms, on all query sets."""
     known, unseen = tweets.slice(0, posts), tweets.slice(posts, posts)
     drawn_from, counted, times = Tweets.of(known), [], []
     for query_set in QUERY_SETS:
@@ -70,18 +75,45 @@ def calibrate_work(tweets: pa.Table, subscriptions: int = 100_000, posts: int = 
             clusters = [SimulatedSpatialCluster.learn(Path(folder) / n, drawn, n, 8, as_located(known)) for n in _PLANS]
             runs = [MeasuredRun(cluster, cluster.analyze(unseen), new) for cluster in clusters]
             for cluster, work in zip(clusters, measure_in_turns(runs, _REPEATS), strict=True):
-                counted.append(
-                    sample.count_operations(cluster.plan) * [[1], [1], [1], [posts / 10 / len(sample.workload.anchors)]]
-                )
+                updates_per_row = posts / 10 / len(sample.workload.anchors)
+                counted.append(sample.count_operations(cluster.plan) * [[1], [1], [1], [updates_per_row]])
                 times.append([work.matching.min(axis=0), work.updating.min(axis=0)])
     counts, (matching, updating) = np.concatenate(counted, axis=1), np.concatenate(times, axis=1)
-    return WorkModel(*_fit_ns(counts[:3], matching), *_fit_ns(counts[3:], updating))
+    return WorkCounts(counts, 1e9 * matching, 1e9 * updating)
 
 
-def _fit_ns(counts: np.ndarray, seconds: np.ndarray) -> list[float]:
-    """Return the nanoseconds per count that fit the times with the least relative error."""
-    solution = np.linalg.lstsq((counts / seconds).T, np.ones(len(seconds)), rcond=None)[0]
-    return [float(1e9 * value) for value in solution]
+@dataclass(frozen=True, slots=True)
+class WorkCounts:
+    """Posts, lookups, hits and updates of some matchers, and the nanoseconds for matching and for updating."""
+
+    counts: NDArray[np.float64]
+    matching: NDArray[np.float64]
+    updating: NDArray[np.float64]
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[WorkCounts]) -> WorkCounts:
+        return cls(*(np.concatenate(values, axis=-1) for values in zip(*map(astuple, parts), strict=True)))
+
+    def fit(self) -> WorkModel:
+        return WorkModel(*fit_ns(self.counts[:3], self.matching), *fit_ns(self.counts[3:], self.updating))
+
+    def median_error(self, model: WorkModel) -> float:
+        """Return the median relative error of the predicted times of a matcher."""
+        costs = np.array([model.post_ns, model.term_ns, model.hit_ns, model.update_ns])
+        return float(np.median(np.abs(costs @ self.counts / (self.matching + self.updating) - 1)))
+
+
+def fit_ns(counts: NDArray[np.float64], times: NDArray[np.float64]) -> list[float]:
+    """Return the costs per count with the least sum of relative errors.
+
+    Disturbed measurements are outliers, which count less than with least squares.
+    """
+    shares = (counts / times).T
+    weights = np.ones(len(times))
+    for _ in range(_FIT_ROUNDS):
+        costs = np.linalg.lstsq(shares * weights[:, None], weights, rcond=None)[0]
+        weights = 1 / np.sqrt(np.maximum(1e-3, np.abs(shares @ costs - 1)))
+    return [max(0.0, float(cost)) for cost in costs]
 
 
 def _post_ns(part: Conjunctions, ids: pa.Array, terms: int, received: AnalyzedBatch, where: np.ndarray) -> float:
@@ -104,7 +136,28 @@ def _best_ns(work: Callable[[], object]) -> float:
     return float(min(taken))
 
 
+def calibrate_all(tweets: pa.Table, report: Report = print_line) -> Result:
+    """Fit both models; the result has the work model of every part of the data, to show how much the fit varies."""
+    start, parameters = time.perf_counter(), {"subscriptions": list(_SUBSCRIPTIONS), "repetitions": _REPEATS}
+    result = results.new_result("benchmark", "work-model", "full", "calibrate_work_model", _SEED, parameters)
+    parts: dict[str, WorkCounts] = {}
+    for subscriptions in _SUBSCRIPTIONS:
+        parts[f"{subscriptions}"] = calibrate_work(tweets, subscriptions, seed=_SEED)
+        report(f"{subscriptions:,} subscriptions: {parts[f'{subscriptions}'].fit()}")
+    together = WorkCounts.concatenate(list(parts.values()))
+    model = together.fit()
+    report(f"together: {model}, median error {together.median_error(model):.1%}")
+    return result | {
+        "seconds": round(time.perf_counter() - start, 1),
+        "data": {"posts": len(tweets), "source": GEO_TWEETS},
+        "measured": {
+            "work_model": asdict(model),
+            "median_error": together.median_error(model),
+            "fits": {name: asdict(counts.fit()) for name, counts in parts.items()},
+            "load_model": calibrate(tweets).to_dict(),
+        },
+    }
+
+
 if __name__ == "__main__":
-    table = pq.read_table(sys.argv[1], columns=["text", "lat", "lon"])
-    shuffled = table.take(pa.array(np.random.default_rng(1).permutation(len(table))[:100_000]))
-    print(json.dumps({"load": calibrate(table).to_dict(), "work": asdict(calibrate_work(shuffled))}))
+    print(results.save_result(calibrate_all(load_located(80_000, _SEED)), results.RESULTS))

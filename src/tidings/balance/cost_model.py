@@ -1,4 +1,4 @@
-"""The load of each matcher under a spatial plan (definition 1), for a sample of posts and subscriptions."""
+"""What each matcher receives and holds under a spatial plan, for a sample of posts and subscriptions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,6 @@ from tidings.plan.space import SpatialPlan
 from tidings.ragged import sorted_unique, take_rows
 
 Counts = NDArray[np.int64]
-
-
-def compute_loads(plan: SpatialPlan, workload: Workload) -> NDArray[np.float64]:
-    """Return the load of every matcher."""
-    posts, conjunctions = count_posts_and_conjunctions(plan, workload)
-    return np.array([plan.model.load(o, q) for o, q in zip(posts.tolist(), conjunctions.tolist(), strict=True)])
 
 
 def count_posts_and_conjunctions(plan: SpatialPlan, workload: Workload) -> tuple[Counts, Counts]:
@@ -43,9 +37,12 @@ class RoutedTerms:
 
 
 def route_terms(plan: SpatialPlan, workload: Workload, post: Counts, term: Counts) -> RoutedTerms:
-    """Route located posts by their terms, as the plan assigns them."""
+    """Route posts by their terms, as the plan assigns them."""
     row_of, matchers = plan.matchers_of(workload.terms)
     area, row = plan.areas_of(workload.boxes, np.arange(len(workload.anchors)))
+    free = workload.regionless
+    area = np.concatenate([area, np.full(len(free), plan.unlocated_area)])
+    row = np.concatenate([row, free])
     anchors = workload.anchors[row].astype(np.int64)
     holder = matchers[row_of[area], anchors].astype(np.int64)
     held = sorted_unique(row << 16 | holder) & 0xFFFF
@@ -57,19 +54,21 @@ def route_terms(plan: SpatialPlan, workload: Workload, post: Counts, term: Count
 
 
 def list_post_terms(workload: Workload) -> tuple[Counts, Counts]:
-    """Return the distinct (row among the located posts, term) pairs; every post also has term 0 ("no term")."""
-    posts = workload.located
-    bounds = workload.analyzed.bounds[posts].astype(np.int64)
+    """Return the distinct (post, term) pairs in this order; every post also has term 0 ("no term")."""
+    posts = np.arange(len(workload.positions))
+    bounds = workload.analyzed.bounds.astype(np.int64)
     terms, starts = take_rows(workload.analyzed.terms, bounds[:, 0], bounds[:, 1] - bounds[:, 0])
-    post = np.repeat(np.arange(len(posts)), np.diff(starts).astype(np.int64))
-    pairs = sorted_unique(np.concatenate([post << 32 | terms, np.arange(len(posts)) << 32]))
+    post = np.repeat(posts, np.diff(starts).astype(np.int64))
+    pairs = sorted_unique(np.concatenate([post << 32 | terms, posts << 32]))
     return pairs >> 32, pairs & 0xFFFFFFFF
 
 
 def _find_post_areas(plan: SpatialPlan, workload: Workload) -> Counts:
-    lon, lat = workload.positions[workload.located].T
-    cells = plan.lines.row(lat) * plan.lines.columns + plan.lines.column(lon)
-    return np.asarray(plan.area_of_cell[cells].astype(np.int64))
+    located = workload.located
+    lon, lat = workload.positions[located].T
+    areas = np.full(len(workload.positions), plan.unlocated_area, np.int64)
+    areas[located] = plan.area_of_cell[plan.lines.row(lat) * plan.lines.columns + plan.lines.column(lon)]
+    return areas
 
 
 def is_in_sorted(values: Counts, keys: Counts) -> NDArray[np.bool_]:

@@ -61,7 +61,7 @@ def partition_hybrid(root: KdtNode, matchers: int, settings: HybridSettings = _D
         chosen, loads = merge_nodes(nodes, matchers)
         if load_ratio(loads) <= settings.sigma or len(nodes) >= matchers * settings.theta:
             return list(zip(nodes, chosen.tolist(), strict=True))
-        heaviest = max(nodes, key=KdtNode.load)
+        heaviest = max(nodes, key=lambda node: node.load)
         parts = partition_node(heaviest, leaves.is_text(heaviest), 2, settings)
         if len(parts) < 2 or any(not len(part.conjunctions) for part in parts):
             return list(zip(nodes, chosen.tolist(), strict=True))  # it cannot be split further
@@ -97,7 +97,7 @@ def compute_number_partitions(
     """
     max_parts = matchers - len(nodes) + 1
     cost = [
-        [sum(part.load() for part in partition_node(node, text, k, settings)) for k in range(1, max_parts + 1)]
+        [sum(part.load for part in partition_node(node, text, k, settings)) for k in range(1, max_parts + 1)]
         for node, text in zip(nodes, is_text, strict=True)
     ]
     smallest = np.full((len(nodes) + 1, matchers + 1), np.inf)
@@ -134,4 +134,4 @@ def _smallest_similarity(halves: tuple[KdtNode, KdtNode], whole: float) -> float
 
 
 def _sum_loads(nodes: Sequence[KdtNode]) -> float:
-    return sum(node.load() for node in nodes)
+    return sum(node.load for node in nodes)

@@ -3,40 +3,50 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
+from numba import float64, int64, types, uint8, uint64
 from numpy.typing import NDArray
 
 from tidings.balance.term_assignment import TermSplitter
+from tidings.balance.work_model import WorkSample
 from tidings.balance.workload import Workload
+from tidings.jit import kernel, read, write
 from tidings.plan.grid_lines import GridLines
-from tidings.plan.load_model import LoadModel
+from tidings.plan.grid_overlap import cell_ranges
+from tidings.plan.load_model import WorkModel
 from tidings.ragged import take_rows
+
+_ONE = np.uint64(1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GridWorkload:
     """A workload on a grid: the cell of each post, the first and last cell of each box."""
 
-    workload: Workload
+    sample: WorkSample
     lines: GridLines
-    model: LoadModel
+    model: WorkModel
     post_cells: NDArray[np.int64]  # column, row
     box_cells: NDArray[np.int64]  # first column, first row, last column, last row
     weights: NDArray[np.float64]  # of the posts; a cut has equal weights on both sides
 
     @classmethod
     def build(
-        cls, workload: Workload, lines: GridLines, model: LoadModel, weights: NDArray[np.float64] | None = None
+        cls, sample: WorkSample, lines: GridLines, model: WorkModel, weights: NDArray[np.float64] | None = None
     ) -> GridWorkload:
         """Place a workload on the grid. Without `weights`, all posts have the same weight."""
+        workload = sample.workload
         lon, lat = workload.positions.T
-        boxes = workload.boxes
-        columns, rows = lines.column(boxes[:, ::2].ravel()), lines.row(boxes[:, 1::2].ravel())
-        cells = np.column_stack([columns[::2], rows[::2], columns[1::2], rows[1::2]])
+        cells = cell_ranges(lines, workload.boxes).astype(np.int64)
         if weights is None:
             weights = np.ones(len(workload.positions))
-        return cls(workload, lines, model, np.column_stack([lines.column(lon), lines.row(lat)]), cells, weights)
+        return cls(sample, lines, model, np.column_stack([lines.column(lon), lines.row(lat)]), cells, weights)
+
+    @property
+    def workload(self) -> Workload:
+        return self.sample.workload
 
     def root(self) -> KdtNode:
         """Return the node with all located posts and all conjunctions."""
@@ -44,7 +54,17 @@ class GridWorkload:
         return KdtNode(self, cells, self.workload.located, np.arange(len(self.workload.anchors)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
+class NodeWork:
+    """What one matcher would do for a node: posts received, anchors looked up, conjunctions found, and the time."""
+
+    posts: NDArray[np.intp]
+    lookups: float
+    hits: float
+    load: float
+
+
+@dataclass(frozen=True, eq=False)
 class KdtNode:
     """`cells`: first column, first row, and the column and row after the last. `terms`: its anchors, None for all."""
 
@@ -54,16 +74,21 @@ class KdtNode:
     conjunctions: NDArray[np.intp]
     terms: NDArray[np.uint32] | None = None
 
+    @cached_property
+    def work(self) -> NodeWork:
+        """The work for this node. Only posts with one of its anchors are routed to it."""
+        sample, work = self.grid.sample, self.grid.workload
+        is_anchor, is_routed = np.zeros(len(work.terms) + 1, np.uint8), np.zeros(len(self.posts), np.uint8)
+        is_anchor[work.anchors[self.conjunctions]] = 1
+        totals = np.zeros(2)
+        _count_work(sample.starts, sample.term, sample.hits, self.posts, is_anchor, is_routed, totals)
+        posts, updates = self.posts[is_routed > 0], len(self.conjunctions) * work.updates_per_row
+        lookups, hits = totals.tolist()
+        return NodeWork(posts, lookups, hits, self.grid.model.load(float(len(posts)), lookups, hits, updates))
+
     @property
-    def anchors(self) -> NDArray[np.uint32]:
-        return np.unique(self.grid.workload.anchors[self.conjunctions])
-
-    def routed_posts(self) -> NDArray[np.intp]:
-        """Return the posts that are routed to this node: those with one of its anchors."""
-        return self.grid.workload.filter_by_anchors(self.posts, self.anchors)
-
     def load(self) -> float:
-        return self.grid.model.load(len(self.routed_posts()), len(self.conjunctions))
+        return self.work.load
 
     def similarity(self) -> float:
         """Return the cosine similarity of term frequencies in the posts and in the conjunctions of this node."""
@@ -117,13 +142,26 @@ class KdtNode:
             return [self]
         anchor_of = self.grid.workload.anchors[self.conjunctions]
         anchors = np.unique(anchor_of[anchor_of > 0])
-        part_of = split(self.grid.workload, self.posts, anchors, parts)
+        part_of = split(self.grid.workload, self.posts, anchors, parts, self._measure_terms(anchors))
         chosen = np.zeros(len(anchor_of), np.int64)
         chosen[anchor_of > 0] = part_of[np.searchsorted(anchors, anchor_of[anchor_of > 0])]
         return [
             replace(self, conjunctions=self.conjunctions[chosen == part], terms=anchors[part_of == part])
             for part in range(parts)
         ]
+
+    def _measure_terms(self, anchors: NDArray[np.uint32]) -> NDArray[np.float64]:
+        """Return the time that each anchor takes besides its posts, in units of the time for a post."""
+        sample, work = self.grid.sample, self.grid.workload
+        firsts, lengths = sample.starts[self.posts], np.diff(sample.starts)[self.posts]
+        terms, hits = (take_rows(values, firsts, lengths)[0] for values in (sample.term, sample.hits))
+        size = len(work.terms) + 1
+        lookups = np.bincount(terms, minlength=size).astype(np.float64)
+        found = np.bincount(terms, hits, size).astype(np.float64)
+        held = np.bincount(work.anchors[self.conjunctions], minlength=size).astype(np.float64)
+        updates: NDArray[np.float64] = held * work.updates_per_row
+        times = self.grid.model.load(np.zeros(size), lookups, found, updates)
+        return np.asarray(times[anchors] / self.grid.model.post_ns)
 
 
 def _count_terms(
@@ -133,3 +171,24 @@ def _count_terms(
     counts = np.bincount(take_rows(values, first, end - first)[0], minlength=terms + 1).astype(np.float64)
     counts[0] = 0
     return counts
+
+
+@kernel(
+    types.void,
+    read(int64),
+    read(int64),
+    read(float64),
+    read(int64),
+    read(uint8),
+    write(uint8),
+    write(float64),
+)
+def _count_work(starts, terms, hits, posts, is_anchor, is_routed, totals):  # type: ignore[no-untyped-def]
+    """Mark the posts that have an anchor, and count the anchors in all posts and what they find."""
+    for number in range(uint64(posts.size)):
+        post = uint64(posts[number])
+        for pair in range(uint64(starts[post]), uint64(starts[post + _ONE])):
+            if is_anchor[uint64(terms[pair])] != 0:
+                is_routed[number] = uint8(1)
+                totals[0] += 1.0
+                totals[1] += hits[pair]

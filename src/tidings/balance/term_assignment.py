@@ -1,4 +1,4 @@
-"""Divide terms among matchers by the posts that contain them: by frequency, by a hypergraph, or as S³-TM does."""
+"""Divide terms among matchers by their work and their posts: by work alone, by a hypergraph, or as S³-TM does."""
 
 from __future__ import annotations
 
@@ -13,38 +13,53 @@ from tidings.balance.workload import Workload
 from tidings.extras import import_extra
 from tidings.ragged import take_rows
 
-# (workload, rows of the posts that count, terms to divide, number of parts) → the part of each term
-TermSplitter = Callable[[Workload, NDArray[np.intp], NDArray[np.uint32], int], NDArray[np.int64]]
+# (workload, rows of the posts that count, terms to divide, number of parts, work of each term) → the part of each term.
+# The work is in units of the time for a post, which comes in addition.
+TermSplitter = Callable[
+    [Workload, NDArray[np.intp], NDArray[np.uint32], int, NDArray[np.float64] | None], NDArray[np.int64]
+]
 
 _IMBALANCE = 0.05  # allowed for the number of posts per block
 
 
 def split_by_frequency(
-    workload: Workload, posts: NDArray[np.intp], terms: NDArray[np.uint32], parts: int
+    workload: Workload,
+    posts: NDArray[np.intp],
+    terms: NDArray[np.uint32],
+    parts: int,
+    work: NDArray[np.float64] | None = None,
 ) -> NDArray[np.int64]:
-    """Assign the most frequent terms first, each to the part with the lowest total frequency."""
-    frequency = _build_corpus(workload, posts, terms).frequency
-    loads = np.zeros(parts, np.int64)
+    """Assign the terms with the most posts and work first, each to the part with the least in total."""
+    loads = _add_work(_build_corpus(workload, posts, terms).frequency + 1, work)
+    totals = np.zeros(parts, np.int64)
     chosen = np.empty(len(terms), np.int64)
-    for term in np.argsort(-frequency, kind="stable").tolist():
-        chosen[term] = int(np.argmin(loads))
-        loads[chosen[term]] += frequency[term] + 1
+    for term in np.argsort(-loads, kind="stable").tolist():
+        chosen[term] = int(np.argmin(totals))
+        totals[chosen[term]] += loads[term]
     return chosen
 
 
 def split_by_metric(
-    workload: Workload, posts: NDArray[np.intp], terms: NDArray[np.uint32], parts: int
+    workload: Workload,
+    posts: NDArray[np.intp],
+    terms: NDArray[np.uint32],
+    parts: int,
+    work: NDArray[np.float64] | None = None,
 ) -> NDArray[np.int64]:
     """Assign terms by `salb+` of S³-TM; terms without posts are distributed in turn."""
     corpus = _build_corpus(workload, posts, terms)
-    chosen = salb_plus(corpus, parts).astype(np.int64)
+    chosen = salb_plus(corpus, parts, _add_work(np.zeros(len(terms), np.int64), work)).astype(np.int64)
     unused = np.flatnonzero(corpus.frequency == 0)
     chosen[unused] = np.arange(len(unused)) % parts
     return chosen
 
 
 def split_by_hypergraph(
-    workload: Workload, posts: NDArray[np.intp], terms: NDArray[np.uint32], parts: int
+    workload: Workload,
+    posts: NDArray[np.intp],
+    terms: NDArray[np.uint32],
+    parts: int,
+    work: NDArray[np.float64] | None = None,
 ) -> NDArray[np.int64]:
     """Partition the hypergraph whose vertices are terms and whose edges are posts, so that few edges are cut."""
     corpus = _build_corpus(workload, posts, terms)
@@ -57,7 +72,7 @@ def split_by_hypergraph(
     for post in connecting.tolist():
         edge = tuple(sorted(corpus.post_terms[bounds[post] : bounds[post + 1]].tolist()))
         edges[edge] = edges.get(edge, 0) + 1
-    return _partition_hypergraph(len(terms), edges, corpus.frequency + 1, parts)
+    return _partition_hypergraph(len(terms), edges, _add_work(corpus.frequency + 1, work), parts)
 
 
 def _partition_hypergraph(
@@ -73,6 +88,10 @@ def _partition_hypergraph(
     graph = partitioner.create_hypergraph(context, terms, len(edges), edges, term_weights.tolist(), weights)
     partitioned = graph.partition(context)
     return np.array([partitioned.block_id(term) for term in range(terms)], np.int64)
+
+
+def _add_work(loads: NDArray[np.int64], work: NDArray[np.float64] | None) -> NDArray[np.int64]:
+    return loads if work is None else loads + np.rint(work).astype(np.int64)
 
 
 def _build_corpus(workload: Workload, posts: NDArray[np.intp], terms: NDArray[np.uint32]) -> Corpus:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tidings.balance.cost_model import Counts, is_in_sorted, list_post_terms, route_terms
 from tidings.balance.workload import Workload
 from tidings.jit import kernel, read, write
-from tidings.plan.load_model import POSTS_PER_UPDATE
+from tidings.plan.load_model import WorkModel as WorkModel
 from tidings.plan.space import SpatialPlan
 from tidings.ragged import take_rows
 
@@ -23,54 +23,46 @@ _ONE = np.uint64(1)
 
 
 @dataclass(frozen=True, slots=True)
-class WorkModel:
-    """Costs in nanoseconds. `tidings_lab.calibrate_work_model` measured the defaults on this class of machine."""
-
-    post_ns: float = 90.0  # per post received
-    term_ns: float = 140.0  # per term looked up
-    hit_ns: float = 24.0  # per conjunction found
-    update_ns: float = 2_800.0  # per insertion and deletion
-
-
-@dataclass(frozen=True, slots=True)
 class WorkSample:
-    """A workload, and the number of conjunctions found by each term of each located post."""
+    """A workload, and the number of conjunctions found by each term of each post."""
 
     workload: Workload
-    post: Counts  # row among the located posts, ascending
+    post: Counts  # ascending
     term: Counts
     hits: NDArray[np.float64]
+    starts: Counts  # of the pairs of each post
 
     @classmethod
     def build(cls, workload: Workload) -> WorkSample:
         post, term = list_post_terms(workload)
-        hits = count_hits(post, term, workload.positions[workload.located], workload.anchors, workload.boxes)
-        return cls(workload, post, term, hits * workload.scale)
+        hits = count_hits(post, term, workload.positions, workload.anchors, workload.boxes)
+        unlocated = np.flatnonzero(np.isin(post, workload.located, invert=True))
+        anchors = workload.anchors[workload.regionless]
+        hits[unlocated] = np.bincount(anchors, minlength=len(workload.terms) + 1)[term[unlocated]]
+        starts = np.searchsorted(post, np.arange(len(workload.positions) + 1))
+        return cls(workload, post, term, hits * workload.scale, starts)
 
     def estimate_post_ns(self, model: WorkModel) -> NDArray[np.float64]:
-        """Return the cost of each post, located or not, on one matcher."""
-        lookup_ns = np.zeros(len(self.workload.terms) + 1)
-        lookup_ns[self.workload.anchors] = model.term_ns
-        cost = np.full(len(self.workload.positions), model.post_ns)
-        term_costs = lookup_ns[self.term] + model.hit_ns * self.hits
-        cost[self.workload.located] += np.bincount(self.post, term_costs, len(self.workload.located))
-        return cost
+        """Return the time of each post on one matcher."""
+        is_anchor = np.zeros(len(self.workload.terms) + 1)
+        is_anchor[self.workload.anchors] = 1
+        posts = len(self.workload.positions)
+        lookups = np.bincount(self.post, is_anchor[self.term], posts).astype(np.float64)
+        hits = np.bincount(self.post, self.hits, posts).astype(np.float64)
+        return model.load(np.ones(posts), lookups, hits, np.zeros(posts))
 
     def estimate_ns(self, plan: SpatialPlan, model: WorkModel) -> NDArray[np.float64]:
         """Return the time of each matcher for these posts and the updates that come with them."""
         posts, lookups, hits, held = self.count_operations(plan)
-        updates = len(self.workload.positions) / (2 * POSTS_PER_UPDATE * max(1, len(self.workload.anchors)))
-        matching = model.post_ns * posts + model.term_ns * lookups + model.hit_ns * hits
-        return np.asarray(matching + model.update_ns * updates * held)
+        return model.load(posts, lookups, hits, held * self.workload.updates_per_row)
 
     def count_operations(self, plan: SpatialPlan) -> NDArray[np.float64]:
         """Return for each matcher the posts received, anchors looked up, conjunctions found and conjunctions held."""
         routed = route_terms(plan, self.workload, self.post, self.term)
         copies = routed.copies(self.post)
         post, matcher = copies >> 16, copies & 0xFFFF
-        firsts = np.searchsorted(self.post, np.arange(len(self.workload.located) + 1))
-        terms, starts = take_rows(self.term, firsts[post], np.diff(firsts)[post])
-        lookup = np.repeat(matcher, np.diff(starts).astype(np.int64))
+        terms, ends = take_rows(self.term, self.starts[post], np.diff(self.starts)[post])
+        lookup = np.repeat(matcher, np.diff(ends).astype(np.int64))
         lookup = lookup[is_in_sorted(lookup << 32 | terms, routed.held_anchors)]
         hits = np.bincount(routed.matcher, self.hits[routed.pairs], plan.matchers)
         posts, lookups = (np.bincount(rows, minlength=plan.matchers) for rows in (matcher, lookup))

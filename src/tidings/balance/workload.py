@@ -6,7 +6,7 @@ The *anchor* of a conjunction is its least frequent term, or 0 if it has no term
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numba import types, uint8, uint32, uint64
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tidings.index.layout import frequency_order
 from tidings.jit import kernel, read, write
+from tidings.plan.load_model import POSTS_PER_UPDATE
 from tidings.query.anchors import anchor_terms
 from tidings.query.conjunctions import Conjunctions
 from tidings.query.geo.geometry import bounding_boxes
@@ -27,7 +28,8 @@ _ONE = np.uint64(1)
 class Workload:
     """Posts (terms and positions) and conjunctions (anchors, boxes and terms).
 
-    A conjunction whose region has several boxes has one row per box. Without a region, its box is the world.
+    A conjunction whose region has several boxes has one row per box. Without a region, its box is the world, and it
+    matches posts without a position too.
     """
 
     terms: Sequence[bytes]  # term n is terms[n - 1]
@@ -38,6 +40,7 @@ class Workload:
     conjunction_terms: NDArray[np.uint32]  # row i has those from conjunction_starts[i] to [i + 1]
     conjunction_starts: NDArray[np.uint64]
     scale: float = 1.0  # conjunctions per row, if the rows are a sample
+    regionless: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))  # rows without a region
 
     @classmethod
     def build(
@@ -58,7 +61,8 @@ class Workload:
         rows = np.concatenate([with_region[which], without_region])
         selected = conjunctions.select(rows)
         all_boxes = np.concatenate([boxes, np.tile(WORLD, (len(without_region), 1))])
-        return cls(terms, analyzed, positions, anchors[rows], all_boxes, selected.terms, selected.starts, scale)
+        free = np.arange(len(boxes), len(rows))
+        return cls(terms, analyzed, positions, anchors[rows], all_boxes, selected.terms, selected.starts, scale, free)
 
     def select_posts(self, posts: NDArray[np.intp]) -> Workload:
         """Return the workload with only these posts."""
@@ -69,6 +73,11 @@ class Workload:
     def located(self) -> NDArray[np.intp]:
         """Return the rows of the posts that have a position."""
         return np.flatnonzero(~np.isnan(self.positions).any(axis=1))
+
+    @property
+    def updates_per_row(self) -> float:
+        """Return how often a row of the conjunctions is inserted, and deleted, while the posts are matched."""
+        return len(self.positions) / (2 * POSTS_PER_UPDATE * max(1, len(self.anchors)))
 
     def filter_by_anchors(self, posts: NDArray[np.intp], anchors: NDArray[np.uint32]) -> NDArray[np.intp]:
         """Return those of these posts that have one of the anchors; all posts if 0 is among the anchors."""

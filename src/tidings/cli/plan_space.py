@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tidings.cli.progress import Progress
 from tidings.cli.values import require_file
 from tidings.errors import InputError, OutputError
@@ -82,35 +84,41 @@ def describe_spatial_plan(plan: SpatialPlan) -> dict[str, Any]:
 
 
 def measure_spatial_plan(plan: SpatialPlan, workload: Workload) -> dict[str, Any]:
-    """Return how the plan distributes these posts and subscriptions."""
-    from tidings.balance.cost_model import compute_loads, count_posts_and_conjunctions
+    """Return how the plan distributes these posts and subscriptions, and the predicted time of each matcher."""
     from tidings.balance.leaf_assignment import load_ratio
+    from tidings.balance.work_model import WorkSample
 
-    sent, held = count_posts_and_conjunctions(plan, workload)
-    loads = compute_loads(plan, workload)
+    sample = WorkSample.build(workload)
+    sent, _, _, held = sample.count_operations(plan)
+    times_ns = sample.estimate_ns(plan, plan.model)
     posts = len(workload.positions)
     return {
         "posts": posts,
         "spread": round(float(sent.sum()) / max(1, posts), 4),
         "copies": round(float(held.sum()) / max(1, len(workload.anchors)), 4),
-        "balance": round(load_ratio(loads), 4) if loads.min() > 0 else None,
+        "balance": round(load_ratio(times_ns), 4) if times_ns.min() > 0 else None,
         "throughput": round(posts / max(1, int(sent.max(initial=0))), 4),
-        "loads": sent.tolist(),
-        "held": held.tolist(),
+        "predicted_posts_per_second": round(1e9 * posts / max(1.0, float(times_ns.max()))),
+        "loads": sent.astype(int).tolist(),
+        "held": np.rint(held * workload.scale).astype(int).tolist(),
+        "predicted_ms": np.round(times_ns / 1e6, 3).tolist(),
     }
 
 
 def draw_map(plan: SpatialPlan, workload: Workload | None, out: Path) -> None:
     """Write the plan as SVG. Raises OutputError."""
-    from tidings.balance.cost_model import compute_cell_products, compute_loads, count_posts_and_conjunctions
+    from tidings.balance.cost_model import compute_cell_products
+    from tidings.balance.work_model import WorkSample
     from tidings.cli.plan_map import MatcherStats, draw_plan
 
     if workload is None:
         svg = draw_plan(plan)
     else:
-        (sent, held), loads = count_posts_and_conjunctions(plan, workload), compute_loads(plan, workload)
-        rows = zip(sent.tolist(), held.tolist(), loads.tolist(), strict=True)
-        svg = draw_plan(plan, [MatcherStats(*row) for row in rows], compute_cell_products(plan, workload))
+        sample = WorkSample.build(workload)
+        sent, _, _, held = sample.count_operations(plan)
+        rows = zip(sent.tolist(), held.tolist(), sample.estimate_ns(plan, plan.model).tolist(), strict=True)
+        stats = [MatcherStats(int(posts), int(subscriptions), load) for posts, subscriptions, load in rows]
+        svg = draw_plan(plan, stats, compute_cell_products(plan, workload))
     try:
         out.write_text(svg, "utf-8")
     except OSError as error:

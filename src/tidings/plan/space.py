@@ -18,10 +18,10 @@ from tidings.errors import InputError
 from tidings.plan.file import read_plan_file, write_plan_file
 from tidings.plan.grid_lines import GridLines
 from tidings.plan.grid_overlap import cell_ranges, touched_names
-from tidings.plan.load_model import LoadModel
+from tidings.plan.load_model import WorkModel
 from tidings.plan.words import check_matcher_count, hash_to_matchers
 
-SPATIAL_PLAN_FORMAT = ("tidings-space-plan", 1)
+SPATIAL_PLAN_FORMAT = ("tidings-space-plan", 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class SpatialPlan:
     lines: GridLines
     area_of_cell: NDArray[np.uint32]
     areas: tuple[Area, ...]
-    model: LoadModel
+    model: WorkModel
 
     @property
     def unlocated_area(self) -> int:
@@ -147,7 +147,7 @@ def read_spatial_plan(path: Path) -> SpatialPlan:
     )
     lines = GridLines(np.array(metadata["lons"], np.float64), np.array(metadata["lats"], np.float64))
     cells = np.repeat(np.array(metadata["cells"][0], np.uint32), metadata["cells"][1])
-    matchers, model = check_matcher_count(metadata["workers"]), LoadModel.from_dict(metadata["load"])
+    matchers, model = check_matcher_count(metadata["workers"]), WorkModel.from_dict(metadata["load"])
     if len(cells) != lines.columns * lines.rows or (len(cells) and int(cells.max()) >= len(areas) - 1):
         raise InputError(f"{path}: the cells do not fit the grid. Create it again with `tidings plan learn`.")
     return SpatialPlan(metadata["algorithm"], matchers, metadata["posts"], lines, cells, areas, model)
