@@ -18,6 +18,7 @@ from tidings.store import NewSubscription, open_store
 from tidings.text.reference_analyzer import analyze
 from tidings_lab import (
     bench,
+    bench_hot_spot,
     bench_kernels,
     bench_modes,
     bench_plans,
@@ -301,3 +302,19 @@ def test_updates_remove_a_subscription_after_as_many_insertions_as_it_lives(tmp_
         assert store.subscriptions.ids("") == [*range(3, 16)]
         assert updates.apply(store, 5, 5) == 5 + 1
         assert store.subscriptions.ids("") == [*range(3, 11), *range(12, 21)]
+
+
+@pytest.mark.long
+def test_hot_spot_is_measured_with_and_without_rebalancing(tmp_path: Path) -> None:
+    sizes = bench_hot_spot.HotSpotSizes(subscriptions=300, learned=2_000, phases=2, batches=7, batch_posts=2_000)
+    found = bench_hot_spot.measure_hot_spot(tmp_path, sizes, SEED, _ignore)
+    rows = {(row["workload"], row["arm"]): row for row in found["rows"]}
+    assert len(rows) == 6
+    changed, unchanged = (rows["hot spot", arm] for arm in ("rebalanced", "unchanged"))
+    assert unchanged["switches"] == unchanged["bytes_written"] == 0
+    assert changed["switches"] > 0
+    assert changed["bytes_written"] > 0
+    assert all(phase["posts"] == 14_000 and phase["throughput"] > 0 for phase in changed["phases"])
+    assert unchanged["time_imbalance"] > rows["balanced", "unchanged"]["time_imbalance"]
+    assert [item.at_least for item in check_thresholds("hot-spot", found)] == [True, False]
+    assert any("hot spot" in line for line in tables.write_benchmark("hot-spot", found))

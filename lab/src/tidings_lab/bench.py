@@ -2,8 +2,9 @@
 
 The benchmarks: `spine` (the matching pipeline and alternatives on Spark), `modes` (partitioned and replicated),
 `kernels` (one core), `growth` (1 K to 10 M subscriptions), `plans` (word plans), `correlations` (tags), `space`
-(keywords and regions as a stream), `stream`, `serve` (polling feeds over HTTP), `crawl` (visiting feeds), `startup`
-(from a restart to the first match) and `soak` (the stream for an hour while subscriptions change).
+(keywords and regions as a stream), `hot-spot` (rebalancing), `stream`, `serve` (polling feeds over HTTP), `crawl`
+(visiting feeds), `startup` (from a restart to the first match) and `soak` (the stream for an hour while subscriptions
+change).
 """
 
 from __future__ import annotations
@@ -216,6 +217,14 @@ def _run_space(given: BenchInput) -> dict[str, Any]:
     return measured
 
 
+def _run_hot_spot(given: BenchInput) -> dict[str, Any]:
+    from tidings_lab.bench_hot_spot import QUICK, HotSpotSizes, measure_hot_spot
+
+    sizes = QUICK if given.is_quick else HotSpotSizes()
+    with tempfile.TemporaryDirectory(prefix="tidings-bench-") as folder:
+        return measure_hot_spot(Path(folder), sizes, SEED, given.report)
+
+
 def _run_stream(given: BenchInput) -> dict[str, Any]:
     from tidings_lab.bench_stream import measure_stream
 
@@ -267,6 +276,7 @@ BENCHMARKS: Mapping[str, Callable[[BenchInput], Any]] = {
     "plans": _run_plans,
     "correlations": _run_correlations,
     "space": _run_space,
+    "hot-spot": _run_hot_spot,
     "stream": _run_stream,
     "serve": _run_serve,
     "crawl": _run_crawl,

@@ -30,6 +30,7 @@ BENCHMARK_MODULES = {  # a benchmark measures what its module imports
     "plans": "tidings_lab.bench_plans",
     "correlations": "tidings_lab.bench_correlations",
     "space": "tidings_lab.bench_spatial",
+    "hot-spot": "tidings_lab.bench_hot_spot",
     "stream": "tidings_lab.bench_stream",
     "serve": "tidings_lab.bench_serving",
     "crawl": "tidings_lab.bench_crawl",

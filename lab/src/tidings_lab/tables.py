@@ -235,6 +235,38 @@ def _write_space(space: dict[str, Any]) -> Iterator[str]:
     yield from format_table(head, rows)
 
 
+def _write_hot_spot(measured: dict[str, Any]) -> Iterator[str]:
+    yield "## Moving hot spot (`hot-spot`)"
+    rows = measured["rows"]
+    phases = rows[0]["phases"]
+    yield wrap(
+        f"{measured['subscriptions']:,} subscriptions of PS²Stream's Q1 under `{measured['partitioner']}` over "
+        f"{measured['matchers']} matchers, {len(phases)} phases of {phases[0]['posts']:,} posts in batches of "
+        f"{measured['batch_posts']:,}, one per {measured['batch_s']:g} s. *Hot spot*: in every phase a crowd at "
+        "another place writes half of the posts; *balanced*: posts come from everywhere, as those that the plan was "
+        "learned from. Store, index, router, matchers and rebalancer are those of `tidings run`. Simulated are the "
+        "clock and that matchers run at the same time: they run one after another on one core. *Throughput* is posts "
+        "divided by the CPU time of the busiest matcher, including the time until the rebalancer reacts. *Unchanged "
+        "again* is the noise. The last column is the CPU time of all checks and steps per second of the stream."
+    )
+    yield ""
+    head = ("posts", "plan", "throughput of the slowest matcher, posts/s", "of unchanged", "busiest ÷ mean", "steps")
+    body = [
+        (
+            row["workload"],
+            row["arm"],
+            f"{row['throughput']:,.0f}",
+            f"{row['ratio_to_unchanged']:.2f}",
+            f"{row['time_imbalance']:.2f}",
+            f"{row['switches']:,}",
+            f"{row['bytes_written'] / 1e6:,.2f}",
+            f"{row['rebalancing_share_of_core']:.2%}",
+        )
+        for row in rows
+    ]
+    yield from format_table((*head, "MB written", "share of a core"), body)
+
+
 def _write_stream(stream: dict[str, Any]) -> Iterator[str]:
     sustained = stream["sustained"]
     yield "## Stream (`stream`)"
@@ -382,6 +414,7 @@ _WRITERS: Mapping[str, Callable[[Any], Iterator[str]]] = {
     "plans": _write_plans,
     "correlations": _write_correlations,
     "space": _write_space,
+    "hot-spot": _write_hot_spot,
     "stream": _write_stream,
     "serve": _write_serve,
     "crawl": _write_crawl,

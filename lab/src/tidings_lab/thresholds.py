@@ -130,6 +130,14 @@ def _check_space(space: dict[str, Any]) -> Iterator[Threshold]:
     yield Threshold(f"{name}: posts and updates/s", rows["hybrid"]["tuples_per_second"], 100_000)
 
 
+def _check_hot_spot(measured: dict[str, Any]) -> Iterator[Threshold]:
+    rows = {(row["workload"], row["arm"]): row for row in measured["rows"]}
+    name = f"slowest of {measured['matchers']} matchers under a moving hot spot, throughput rebalanced / unchanged"
+    yield Threshold(name, rows["hot spot", "rebalanced"]["ratio_to_unchanged"], 1.2)
+    share = rows["balanced", "rebalanced"]["rebalancing_share_of_core"]
+    yield Threshold("CPU time of rebalancing without a hot spot, share of a core", share, 0.01, at_least=False)
+
+
 def _check_stream(stream: dict[str, Any]) -> Iterator[Threshold]:
     yield Threshold("stream into SQLite / batch rate", stream["sustained"]["ratio_to_batch"], 0.5)
 
@@ -180,6 +188,7 @@ _CHECKS: Mapping[str, Callable[[Any], Iterator[Threshold]]] = {
     "plans": _check_plans,
     "correlations": _check_correlations,
     "space": _check_space,
+    "hot-spot": _check_hot_spot,
     "stream": _check_stream,
     "serve": _check_serve,
     "crawl": _check_crawl,

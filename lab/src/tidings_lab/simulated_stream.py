@@ -1,0 +1,167 @@
+"""A stream over the simulated matchers of a spatial plan: the product keeps its index and rebalances its plan.
+
+Store, index, router, matchers and rebalancer are those of `tidings run`; simulated are Spark, the clock, and that the
+matchers run one after another. A version that is built in the background is ready for the next batch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidings.balance.rebalance.options import RebalanceOptions
+from tidings.balance.spatial_fit import PostSample
+from tidings.balance.spec import PlanSpec
+from tidings.index.reader import Index
+from tidings.routing.stats import RoutingStats, merge_stats
+from tidings.spark.execution_mode import make_plan_record
+from tidings.store import NewSubscription, open_store
+from tidings.stream.index_updater import IndexUpdater
+from tidings.stream.live_index import LiveIndex
+from tidings.stream.plan_refresh import PlanRefresher
+from tidings.stream.rebalancer import Rebalancer
+from tidings_lab.simulated_spatial_matchers import PostBatch, SimulatedSpatialCluster
+
+NO_REBALANCING = RebalanceOptions(factor=None, interval_s=None)
+ARROW_BATCH_POSTS = 10_000  # the product samples texts per Arrow batch
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCost:
+    """CPU seconds of a batch, and the bytes on disk of a change of the plan before it."""
+
+    posts: int
+    matching: NDArray[np.float64]  # per matcher; relative to its speed
+    routing: float
+    rebalancing: float  # checks, steps and switches, and changes of subscriptions if there are any
+    sent: NDArray[np.int64]
+    hits: int
+    is_switch: bool
+    bytes_written: int
+
+
+class SimulatedStream:
+    """Matches batches at simulated times. `speeds`: of the machines of the matchers; 1 is the speed of this one."""
+
+    def __init__(
+        self,
+        folder: Path,
+        subscriptions: pa.Table,
+        partitioner: str,
+        matchers: int,
+        sample: PostSample,
+        rebalance: RebalanceOptions,
+        speeds: Sequence[float] | None = None,
+    ) -> None:
+        self._index_folder, self._now, self._batch = folder / "index", 0.0, 0
+        self._speeds = np.ones(matchers) if speeds is None else np.asarray(speeds, np.float64)
+        self.store = open_store(folder)
+        self.store.subscriptions.add_many(to_rows(subscriptions))
+        spec = PlanSpec.parse(partitioner, matchers, "anchor")
+        self.updater = IndexUpdater(self.store, self._index_folder, make_plan_record(spec))
+        self.updater.start_refresh(spec.refit(lambda: sample))
+        self.updater.wait_for_build()
+        self.updater.refresh()
+        assert self.updater.plan_error is None, self.updater.plan_error
+        self._refresher = PlanRefresher(self.updater, self.store, spec, clock=lambda: self._now)
+        self.rebalancer = Rebalancer(
+            self.updater, spec, self._refresher.recent, rebalance, folder / "rebalance.json", clock=lambda: self._now
+        )
+        self._live = LiveIndex(self.updater, self._refresher, self.rebalancer)
+        self._cluster = SimulatedSpatialCluster(self.updater.index)
+
+    def close(self) -> None:
+        self.updater.close()
+        self.store.close()
+
+    def run_batch(self, posts: pa.Table, seconds: float, repetitions: int = 1) -> BatchCost:
+        """Match posts that arrive within some seconds; the best of the repetitions counts."""
+        plan_version, files = _plan_version(self.updater.index), _list_files(self._index_folder)
+        index, rebalancing = self._refresh()
+        is_switch = _plan_version(index) != plan_version
+        written = _list_files(self._index_folder) if is_switch else files
+        if index.version != self._cluster.index.version:
+            self._cluster = SimulatedSpatialCluster(index)
+        batches = self._cluster.analyze(posts)
+        costs = [self._match(batches) for _ in range(repetitions)]
+        routing, matching = min(cost[0] for cost in costs), np.min([cost[1] for cost in costs], axis=0)
+        stats, sent, hits = costs[0][2:]
+        self._now += seconds
+        rebalancing += self._observe(index, posts, batches, stats, costs[0][1], sent)
+        return BatchCost(
+            posts=len(posts),
+            matching=matching,
+            routing=routing,
+            rebalancing=rebalancing,
+            sent=sent,
+            hits=hits,
+            is_switch=is_switch,
+            bytes_written=sum(size for path, size in written.items() if path not in files),
+        )
+
+    def _refresh(self) -> tuple[Index, float]:
+        """Bring the index up to date; wait for a step that this starts, and return its CPU time."""
+        start = time.process_time()
+        index = self._live.refresh(self._batch)
+        self.updater.wait_for_build()
+        self._batch += 1
+        return index, time.process_time() - start
+
+    def _match(
+        self, batches: Sequence[PostBatch]
+    ) -> tuple[float, NDArray[np.float64], RoutingStats, NDArray[np.int64], int]:
+        """Return the seconds of routing and of each matcher, the routing statistics, posts per matcher, and hits."""
+        matchers = self._cluster.router.matchers
+        seconds, hits, sent = np.zeros(matchers), np.zeros(matchers, np.int64), np.zeros(matchers, np.int64)
+        start = time.thread_time()
+        routed = [self._cluster.router.route(batch.received, batch.where) for batch in batches]
+        routing = time.thread_time() - start
+        for batch, shares in zip(batches, routed, strict=True):
+            self._cluster.match_shares(batch, shares, seconds, hits)
+            for share in shares.batches:
+                sent[share.matcher] += len(share.posts)
+        stats = merge_stats(map(RoutingStats.from_routed, routed))
+        return routing, seconds / self._speeds, stats, sent, int(hits.sum())
+
+    def _observe(
+        self,
+        index: Index,
+        posts: pa.Table,
+        batches: Sequence[PostBatch],
+        stats: RoutingStats,
+        seconds: NDArray[np.float64],
+        sent: NDArray[np.int64],
+    ) -> float:
+        """Report the batch to the policies, with a sample of its posts; return the CPU time of that."""
+        count = min(len(posts), self._refresher.sample_texts * -(-len(posts) // ARROW_BATCH_POSTS))
+        rows = np.linspace(0, len(posts), count, endpoint=False).astype(np.int64)
+        texts = posts.column("text").take(pa.array(rows)).combine_chunks().cast(pa.large_string())
+        positions = np.concatenate([batch.where for batch in batches])[rows]
+        sampled = RoutingStats(
+            stats.spread, sample_texts=texts, sample_positions=positions,
+            cells=stats.cells, sent_by_cell=stats.sent_by_cell,
+        )  # fmt: skip
+        start = time.process_time()
+        self._live.observe_batch(index, sampled, sent.tolist())
+        return time.process_time() - start
+
+
+def to_rows(subscriptions: pa.Table) -> list[NewSubscription]:
+    """Return subscriptions with a rectangle as rows of a store."""
+    queries, regions = (subscriptions.column(name).to_pylist() for name in ("query", "region"))
+    return [NewSubscription(query, "", tuple(region)) for query, region in zip(queries, regions, strict=True)]
+
+
+def _plan_version(index: Index) -> int:
+    assert index.manifest.plan is not None
+    return index.manifest.plan.version
+
+
+def _list_files(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
