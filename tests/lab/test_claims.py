@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tidings_lab.claims import FAILS, HOLDS, PARTLY, UNKNOWN, check_claim
 from tidings_lab.experiment import Claim
 
@@ -61,3 +63,33 @@ def test_most_takes_the_hardest_opponent_too() -> None:
     rows = _rows(name=["a", "b", "c"], cost=[3.0, 6.0, 2.0])
     arguments = {"measure": "cost", "first": {"name": "a"}, "second": {"name": ["b", "c"]}}
     assert _check("times", rows, **arguments, most=1.0) == (FAILS, "1.5 times against c")
+
+
+def test_changes_compare_two_ratios() -> None:
+    """The lead of a over b grows from 2 to 6 times, so it becomes three times as large."""
+    rows = _rows(name=["a", "b", "a", "b"], at=[1, 1, 2, 2], speed=[4.0, 2.0, 6.0, 1.0], cost=[1.0, 1.0, 2.0, 1.0])
+    lead = {"measure": "speed", "first": {"name": "a"}, "second": {"name": "b"}, "at": {"at": 2}, "than": {"at": 1}}
+    assert _check("change", rows, **lead, least=3.0) == (HOLDS, "3 times as much")
+    assert _check("change", rows, **lead, least=3.1)[0] == FAILS
+    assert _check("change", rows, **lead, compared="cost", least=6.0)[0] == HOLDS  # 6 of speed over 1 of cost
+    assert _check("change", rows, **(lead | {"than": {"at": 3}}), least=1.0)[0] == UNKNOWN
+    falls = {"measure": "speed", "first": {"name": "a", "at": 2}, "second": {"name": "a", "at": 1}}
+    pair = {"than_first": {"name": "b", "at": 2}, "than_second": {"name": "b", "at": 1}}
+    assert _check("change", rows, **falls, **pair, least=3.0) == (HOLDS, "3 times as much")  # 1.5 over 0.5
+    with pytest.raises(AssertionError, match="compared with itself"):
+        _check("change", rows, **falls, least=1.0)
+
+
+def test_change_is_compared_with_the_hardest_of_several() -> None:
+    rows = _rows(name=["a", "a", "b", "b", "c", "c"], at=[1, 2] * 3, load=[1.0, 4.0, 1.0, 2.0, 1.0, 8.0])
+    growth = {"measure": "load", "first": {"at": 2}, "second": {"at": 1}, "at": {"name": "a"}}
+    assert _check("change", rows, **growth, than={"name": ["b", "c"]}, least=1.0) == (FAILS, "0.5 times as much")
+    assert _check("change", rows, **growth, than={"name": ["b", "c"]}, most=1.0) == (FAILS, "2 times as much")
+
+
+def test_slowing_growth_is_counted_per_doubling() -> None:
+    slowing = _rows(at=[2, 4, 8], spread=[1.0, 2.0, 2.5])
+    assert _check("slowing", slowing, x="at", measure="spread", most=0.5)[0] == HOLDS
+    assert _check("slowing", slowing, x="at", measure="spread", most=0.4)[0] == FAILS
+    assert _check("slowing", _rows(at=[2, 4, 8], spread=[3.0, 2.0, 1.0]), x="at", measure="spread")[0] == FAILS
+    assert _check("slowing", slowing[:2], x="at", measure="spread")[0] == UNKNOWN

@@ -8,10 +8,12 @@ import pytest
 
 from tidings.balance.word_registry import WORD_PARTITIONERS, fit_word_plan
 from tidings.demo.generate import generate_posts
+from tidings.plan.words import LearnedPlan, WordPlan
 from tidings.routing.shed import ShedDecision
 from tidings_lab.measurements.shedding import _oracle_by_levels
+from tidings_lab.plan_learner import CORPORA, PlanLearner, list_arms
 from tidings_lab.sample_queries import NumberedPosts
-from tidings_lab.simulated_matchers import SimulatedCluster
+from tidings_lab.simulated_matchers import Run, ShardHits, SimulatedCluster, measure_in_turns, merge_hits
 from tidings_lab.workload import (
     NumberedSubscriptions,
     draw_topic_based,
@@ -19,9 +21,11 @@ from tidings_lab.workload import (
     find_topics,
     make_folds,
     number_posts,
+    words_per_topic,
 )
 
 SEED = 3
+NO_SHEDDING = ShedDecision()
 
 
 @pytest.fixture(scope="module")
@@ -86,19 +90,90 @@ def test_folds_separate_known_and_unseen_posts(posts: NumberedPosts) -> None:
     assert sorted(word for fold in folds for word in fold.unseen.words.tolist()) == list(range(1, 101))
 
 
-def test_subscriptions_have_all_terms_of_a_tweet_or_terms_of_one_topic(
-    posts: NumberedPosts,
-) -> None:
+def test_subscriptions_are_distinct_tweets_or_terms_of_one_topic(posts: NumberedPosts) -> None:
     texts = [_post_terms(posts, number) for number in range(len(posts))]
     tweets = draw_tweet_based(posts, 50, SEED)
-    assert all(_subscription_terms(tweets, number) in texts for number in range(50))
-    found = find_topics(posts, 10, 5, SEED)
+    drawn = [frozenset(_subscription_terms(tweets, number)) for number in range(50)]
+    assert all(terms in texts for terms in drawn)
+    assert len(set(drawn)) == tweets.count_distinct() == 50
+    found = find_topics(posts, 10, 5, SEED, words_per_topic(400, 10))
     topics = [{posts.terms[word - 1] for word in row} for row in found.tolist()]
-    drawn = draw_topic_based(found, posts.terms, 400, SEED)
-    lengths = {len(_subscription_terms(drawn, number)) for number in range(400)}
-    assert lengths == {1, 2, 3, 4, 5}
-    assert all(any(_subscription_terms(drawn, number) <= topic for topic in topics) for number in range(400))
-    assert np.array_equal(found, find_topics(posts, 10, 5, SEED))
+    by_topic = draw_topic_based(found, posts.terms, 400, SEED)
+    sets = [frozenset(_subscription_terms(by_topic, number)) for number in range(400)]
+    assert {len(terms) for terms in sets} == {1, 2, 3, 4, 5}
+    assert all(any(terms <= topic for topic in topics) for terms in sets)
+    assert len(set(sets)) == by_topic.count_distinct() == 400
+    assert np.array_equal(found, find_topics(posts, 10, 5, SEED, words_per_topic(400, 10)))
+
+
+def test_parts_of_posts_are_drawn_where_posts_are_fewer_than_subscriptions(posts: NumberedPosts) -> None:
+    few = posts.first(60)
+    texts = [_post_terms(few, number) for number in range(len(few))]
+    drawn = draw_tweet_based(few, 500, SEED)
+    sets = [frozenset(_subscription_terms(drawn, number)) for number in range(500)]
+    assert len(set(sets)) == drawn.count_distinct() == 500
+    assert {frozenset(text) for text in texts if text} <= set(sets)
+    assert all(any(terms <= text for text in texts) for terms in sets)
+
+
+def test_repeated_topics_are_those_of_the_paper(posts: NumberedPosts) -> None:
+    """100 topics of five terms have at most 3,100 different subscriptions; the paper draws 100,000."""
+    assert words_per_topic(775, 100) == 5
+    assert words_per_topic(776, 100) > 5
+    drawn = draw_topic_based(find_topics(posts, 10, 5, SEED), posts.terms, 400, SEED, distinct=False)
+    assert len(drawn) == 400
+    assert drawn.count_distinct() <= 310
+
+
+def _as_learned(plan: WordPlan) -> LearnedPlan:
+    assert isinstance(plan, LearnedPlan)
+    return plan
+
+
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_all_algorithms_learn_from_the_same_terms_with_the_same_splits(posts: NumberedPosts, corpus: str) -> None:
+    fold = make_folds(posts, 5, 1, 800, 150, SEED)[0]
+    subscribed = draw_topic_based(find_topics(fold.known, 8, 5, SEED), posts.terms, 120, SEED)
+    learner = PlanLearner(subscribed, fold.known, 6)
+    for split in (True, False):
+        arms = list_arms(list(WORD_PARTITIONERS), [corpus], [split])
+        plans = {arm.algorithm: _as_learned(learner.learn(arm)) for arm in arms}
+        ours = plans["salb+"]
+        assert (ours.splits_of(subscribed.terms).counts.max() > 1) == split
+        for name, plan in plans.items():
+            assert plan.algorithm == name
+            assert sorted(plan.vocabulary.terms()) == sorted(ours.vocabulary.terms())
+            assert np.array_equal(plan.splits_of(subscribed.terms).counts, ours.splits_of(subscribed.terms).counts)
+        assert not np.array_equal(*(plans[name].splits_of(subscribed.terms).matchers for name in ("hash", "salb")))
+
+
+def test_merging_drops_second_copies_of_shared_subscriptions_only() -> None:
+    def pair(post: int, subscription: int) -> int:
+        return post << 32 | subscription
+
+    first = ShardHits(np.array([pair(0, 5), pair(2, 7)], np.uint64), np.array([True, False]))
+    second = ShardHits(np.array([pair(0, 5), pair(1, 5)], np.uint64), np.array([True, True]))
+    assert merge_hits([first, second]).tolist() == [pair(0, 5), pair(1, 5), pair(2, 7)]
+    assert merge_hits([]).tolist() == []
+
+
+def test_runs_are_measured_in_turns_with_routing_and_merging(posts: NumberedPosts) -> None:
+    fold = make_folds(posts, 5, 1, 800, 150, SEED)[0]
+    subscribed = draw_tweet_based(fold.known, 200, SEED)
+    turns: list[str] = []
+
+    class Recorded(SimulatedCluster):
+        def route(self, posts, shed=NO_SHEDDING):
+            turns.append(self.index.manifest.plan.algorithm)
+            return super().route(posts, shed)
+
+    plans = [fit_word_plan(name, subscribed.corpus(fold.known), 4) for name in ("hash", "salb")]
+    batch = subscribed.analyze(fold.unseen)
+    works = measure_in_turns([Run(Recorded(subscribed, plan, "anchor", SEED), batch) for plan in plans], 3)
+    assert turns == ["hash", "salb"] * 4  # the first turn is a warm-up
+    assert all(work.seconds.shape == (3, 4) for work in works)
+    assert all((work.route_seconds > 0).all() and (work.merge_seconds > 0).all() for work in works)
+    assert works[0].matches == works[1].matches == len(_expected_matches(subscribed, fold.unseen))
 
 
 def test_prefixes_of_reposts_are_not_terms() -> None:

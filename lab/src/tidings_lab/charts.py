@@ -17,6 +17,7 @@ _MAX_MARKED_POINTS = 40  # a line with more points has no markers
 # Colour and marker of a series; the same in every figure. Ours stands out, clear losers are grey.
 _STYLES: Mapping[str, tuple[str, str]] = {
     "salb+": ("#0b7285", "o"),
+    "salb+ unweighted": ("#66d9e8", "o"),
     "salb": ("#e8590c", "s"),
     "hash": ("#343a40", "x"),
     "gc": ("#ced4da", "v"),
@@ -245,10 +246,10 @@ def _series_points(
 
 
 def _reference_value(panel: Mapping[str, Any], row: Row, rows: Rows) -> float:
-    """Return the value of the reference series at the same x and fold; 1 if there is no reference."""
+    """Return the value of the reference series at the same x, fold and data set; 1 if there is no reference."""
     if "relative_to" not in panel:
         return 1.0
-    same = {name: row[name] for name in (panel["x"], "fold") if name in row}
+    same = {name: row[name] for name in (panel["x"], "fold", "dataset") if name in row}
     value: float = select_rows(rows, {**same, panel["series"]: panel["relative_to"]})[0][panel["y"]]
     return value
 

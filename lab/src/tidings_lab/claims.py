@@ -119,6 +119,70 @@ def _check_value(
     return _judge(values, least, most, best, unit, "") if values else _NOT_MEASURED
 
 
+def _check_change(
+    rows: Rows,
+    measure: str,
+    first: Mapping[str, Any],
+    second: Mapping[str, Any],
+    at: Mapping[str, Any] | None = None,
+    than: Mapping[str, Any] | None = None,
+    than_first: Mapping[str, Any] | None = None,
+    than_second: Mapping[str, Any] | None = None,
+    compared: str = "",
+    where: Mapping[str, Any] | None = None,
+    over: Sequence[str] = (),
+    least: float | None = None,
+    most: float | None = None,
+) -> Verdict:
+    """The ratio of the first to the second, divided by another such ratio, is at least `least` (or at most `most`).
+
+    The first ratio is taken `at` some rows; the other one at other rows (`than`; of several, the hardest counts), of
+    another pair (`than_first`, `than_second`) or of another measure (`compared`).
+    """
+    chosen, other_measure = select_rows(rows, where or {}), compared or measure
+    pair = (than_first or first, than_second or second)
+    assert (measure, first, second, at) != (other_measure, *pair, than), "a ratio is compared with itself"
+    values: dict[Point, float] = {}
+    for point in distinct_points(chosen, over) if over else [()]:
+        at_point = select_rows(chosen, dict(point))
+        ours = _ratio_between(at_point, first, second, at or {}, measure)
+        others = [_ratio_between(at_point, *pair, place, other_measure) for place in _expand(than or {})]
+        changes = [_ratio(ours, other) for other in others if ours is not None and other is not None]
+        if changes:
+            values[point] = min(changes) if least is not None else max(changes)
+    return _judge(values, least, most, False, " times as much", "") if values else _NOT_MEASURED
+
+
+def _ratio_between(
+    rows: Rows, first: Mapping[str, Any], second: Mapping[str, Any], place: Mapping[str, Any], measure: str
+) -> float | None:
+    ours, other = select_rows(rows, {**first, **place}), select_rows(rows, {**second, **place})
+    return _ratio(mean(ours, measure), mean(other, measure)) if ours and other else None
+
+
+def _check_slowing(
+    rows: Rows,
+    x: str,
+    measure: str,
+    where: Mapping[str, Any] | None = None,
+    over: Sequence[str] = (),
+    most: float = 1.0,
+) -> Verdict:
+    """The measure grows from the first to the last x, at the end at most `most` times as fast as at the beginning.
+
+    Growth is counted per factor of x. Where the measure does not grow at all, the claim does not hold.
+    """
+    chosen = [row for row in select_rows(rows, where or {}) if row.get(measure) is not None]
+    values: dict[Point, float] = {}
+    for point in distinct_points(chosen, over) if over else [()]:
+        curve = _curve(select_rows(chosen, dict(point)), x, measure, x)
+        if curve is not None and len(curve[0]) > 2:
+            slopes = np.diff(curve[1]) / np.diff(np.log2(curve[0]))
+            grows = slopes[0] > 0 and curve[1][-1] > curve[1][0]
+            values[point] = float(slopes[-1] / slopes[0]) if grows else float("inf")
+    return _judge(values, None, most, False, " of the first growth at the end", "") if values else _NOT_MEASURED
+
+
 def _check_curve(
     rows: Rows,
     x: str,
@@ -205,4 +269,10 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-RULES: Mapping[str, Callable[..., Verdict]] = {"times": _check_times, "value": _check_value, "curve": _check_curve}
+RULES: Mapping[str, Callable[..., Verdict]] = {
+    "times": _check_times,
+    "change": _check_change,
+    "value": _check_value,
+    "slowing": _check_slowing,
+    "curve": _check_curve,
+}

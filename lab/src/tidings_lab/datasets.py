@@ -16,6 +16,7 @@ from tidings_lab import REPOSITORY
 from tidings_lab.sample_queries import draw_queries
 
 TWEETS, QUERIES = "tweets.parquet", "queries.txt"
+PUBLIC_TWEETS = "tweets_public.parquet"
 GENERATED_POSTS = 500_000  # unless a count is given
 _WEEK_S = 7 * 24 * 3600
 _GENERATED_WEEKS = 30
@@ -69,6 +70,17 @@ def data_folder() -> Path | None:
         return None
     folder = Path(setting) if setting else REPOSITORY.parent / "shared" / "data"
     return folder if (folder / TWEETS).is_file() else None
+
+
+def posts_of(posts: Posts, name: str, seed: int) -> Posts:
+    """Return `posts`, or as many of another file of tweets; generated posts if there is no real data."""
+    folder = data_folder()
+    if name in (TWEETS, posts.source):
+        return posts
+    if folder is None:
+        return load_posts(len(posts), seed + 1)
+    texts = pq.read_table(folder / name, columns=["text"]).slice(0, len(posts))
+    return Posts(texts.add_column(0, "id", pa.array(np.arange(len(texts)))), name)
 
 
 def load_posts(count: int | None, seed: int) -> Posts:

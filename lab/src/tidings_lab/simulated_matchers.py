@@ -1,16 +1,17 @@
 """A cluster of matchers, simulated in one process: the index is sharded by a plan, posts are routed and matched.
 
 Nothing is estimated. Every matcher gets what the router sends to it and is timed separately on this core; the cluster
-is as fast as its slowest matcher.
+is as fast as its slowest matcher. Routing and merging are timed too: they run on any machine, so they are no bottleneck
+of a cluster, but they cost time. Contenders are measured in turns.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from tidings.index.reader import Index, SegmentView
 from tidings.index.segment import build_segment
 from tidings.index.sharding import shard_by_term
 from tidings.index.spatial_shards import SpatialAnchors
-from tidings.matching.segment_matcher import Hits, SegmentMatcher, missing_positions
+from tidings.matching.segment_matcher import SegmentMatcher, missing_positions
 from tidings.plan.placement.shard_terms import ShardTerms
 from tidings.plan.words import WordPlan
 from tidings.routing.router import MatcherBatch, RoutedBatch, Router
@@ -59,13 +60,50 @@ class InMemoryIndex(Index):
 
 
 @dataclass(frozen=True, slots=True)
+class ShardHits:
+    """What one matcher found in a batch: post (upper 32 bits) and subscription; whether others may find it too."""
+
+    pairs: NDArray[np.uint64]
+    is_shared: NDArray[np.bool_]
+
+
+def merge_hits(hits: Sequence[ShardHits]) -> NDArray[np.uint64]:
+    """Return the distinct pairs of all matchers, ordered by post. Only what can be found twice is deduplicated."""
+    pairs = np.concatenate([np.zeros(0, np.uint64), *(found.pairs for found in hits)])
+    is_shared = np.concatenate([np.zeros(0, bool), *(found.is_shared for found in hits)])
+    if is_shared.any():
+        pairs = np.concatenate([pairs[~is_shared], np.unique(pairs[is_shared])])
+    return np.sort(pairs)
+
+
+class Cluster(Protocol):
+    """Matchers and their router."""
+
+    @property
+    def matchers(self) -> int: ...
+
+    def route(self, posts: AnalyzedBatch, shed: ShedDecision = ...) -> RoutedBatch: ...
+
+    def match_share(self, share: MatcherBatch) -> list[Any]:
+        """Return what the segments of one matcher find; the timed part."""
+        ...
+
+    def locate(self, share: MatcherBatch, found: list[Any]) -> ShardHits:
+        """Return what was found as pairs of post and subscription; not timed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class MatcherWork:
-    """Posts, matches and CPU seconds (one row per repetition) of every matcher."""
+    """Posts, matches, and CPU seconds of every matcher, of routing and of merging; one row per repetition."""
 
     posts: int
     loads: NDArray[np.int64]
     hits: NDArray[np.int64]
+    matches: int
     seconds: NDArray[np.float64]
+    route_seconds: NDArray[np.float64]
+    merge_seconds: NDArray[np.float64]
 
     @property
     def best(self) -> NDArray[np.float64]:
@@ -73,16 +111,29 @@ class MatcherWork:
         fastest: NDArray[np.float64] = self.seconds.min(axis=0)
         return fastest
 
+    @property
+    def throughput(self) -> float:
+        """Return the posts/s of the slowest matcher."""
+        slowest = float(self.best.max())
+        return self.posts / slowest if slowest else 0.0
+
     def to_dict(self) -> dict[str, Any]:
-        """`imbalance` is that of the posts sent, as in the paper; `time_imbalance` that of the CPU time."""
-        slowest, total = float(self.best.max()), float(self.best.sum())
+        """`imbalance` is that of the posts sent, as in the paper; `time_imbalance` that of the CPU time.
+
+        `post_throughput` is equation 3.6: every post costs a matcher the same; 1 is the rate of a single matcher.
+        """
+        total = float(self.best.sum())
         return {
-            "throughput": self.posts / slowest if slowest else 0.0,
+            "throughput": self.throughput,
+            "post_throughput": self.posts / max(1, int(self.loads.max())),
             "spread": float(self.loads.sum()) / self.posts,
             "imbalance": _max_over_mean(self.loads),
             "time_imbalance": _max_over_mean(self.best),
             "work_ns": 1e9 * total / self.posts,
+            "route_ns": 1e9 * float(self.route_seconds.min()) / self.posts,
+            "merge_ns": 1e9 * float(self.merge_seconds.min()) / self.posts,
             "hits": int(self.hits.sum()),
+            "matches": self.matches,
             "slowest_seconds": [round(float(value), 7) for value in self.seconds.max(axis=1)],
             "all_seconds": [round(float(value), 7) for value in self.seconds.sum(axis=1)],
         }
@@ -93,8 +144,60 @@ def _max_over_mean(values: NDArray[Any]) -> float:
     return float(values.max()) / mean if mean else 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A cluster and the posts it gets, of which it may shed some."""
+
+    cluster: Cluster
+    posts: AnalyzedBatch
+    shed: ShedDecision = _NO_SHEDDING
+
+
+def measure_in_turns(runs: Sequence[Run], repetitions: int) -> list[MatcherWork]:
+    """Measure every run `repetitions` times, in turns: what disturbs the machine disturbs all of them."""
+    measured = [_Measurement(run) for run in runs]
+    for one in measured:
+        one.take_turn()  # warm-up, not counted: it grows the buffers
+    for _ in range(repetitions):
+        for one in measured:
+            one.seconds.append(one.take_turn())
+    return [one.work() for one in measured]
+
+
+@dataclass
+class _Measurement:
+    run: Run
+    loads: NDArray[np.int64] = field(init=False)
+    hits: NDArray[np.int64] = field(init=False)
+    matches: int = 0
+    seconds: list[NDArray[np.float64]] = field(default_factory=list)  # of every matcher, routing, merging
+
+    def take_turn(self) -> NDArray[np.float64]:
+        """Route, match on every matcher, merge. Returns the CPU seconds of each matcher, of routing and of merging."""
+        cluster, seconds, hits = self.run.cluster, np.zeros(self.run.cluster.matchers + 2), []
+        self.loads, self.hits = np.zeros((2, cluster.matchers), np.int64)
+        start = time.thread_time()
+        shares = cluster.route(self.run.posts, self.run.shed).batches
+        seconds[-2] = time.thread_time() - start
+        for share in shares:
+            start = time.thread_time()
+            found = cluster.match_share(share)
+            seconds[share.matcher] = time.thread_time() - start
+            hits.append(cluster.locate(share, found))
+            self.loads[share.matcher], self.hits[share.matcher] = len(share.posts), len(hits[-1].pairs)
+        start = time.thread_time()
+        self.matches = len(merge_hits(hits))
+        seconds[-1] = time.thread_time() - start
+        return seconds
+
+    def work(self) -> MatcherWork:
+        seconds = np.array(self.seconds)
+        columns = (seconds[:, :-2], seconds[:, -2], seconds[:, -1])
+        return MatcherWork(len(self.run.posts), self.loads, self.hits, self.matches, *columns)
+
+
 class SimulatedCluster:
-    """The matchers of a plan and their router."""
+    """The matchers of a plan and their router, as in the product."""
 
     def __init__(self, subscribed: NumberedSubscriptions, plan: WordPlan, placement: str, seed: int) -> None:
         self.index = InMemoryIndex(subscribed, plan, placement, seed)
@@ -106,40 +209,37 @@ class SimulatedCluster:
         return self._router.route(posts, missing_positions(len(posts)), shed)
 
     def work(self, posts: AnalyzedBatch, repetitions: int) -> MatcherWork:
-        """Route posts once and time every matcher on its share."""
-        return self.match(self.route(posts).batches, len(posts), repetitions)
+        """Measure this cluster alone."""
+        return measure_in_turns([Run(self, posts)], repetitions)[0]
 
-    def match(self, shares: Sequence[MatcherBatch], posts: int, repetitions: int) -> MatcherWork:
-        loads, hits = np.zeros(self.matchers, np.int64), np.zeros(self.matchers, np.int64)
-        seconds = np.zeros((repetitions, self.matchers))
-        for share, received, nowhere in _to_batches(shares):
-            loads[share.matcher] = len(received)
-            for _, matcher in self._shard(share.matcher):
-                hits[share.matcher] += len(matcher.match(received, nowhere))  # also grows the buffers
-        for turn in range(repetitions):
-            for share, received, nowhere in _to_batches(shares):
-                start = time.thread_time()
-                for _, matcher in self._shard(share.matcher):
-                    matcher.match(received, nowhere)
-                seconds[turn, share.matcher] = time.thread_time() - start
-        return MatcherWork(posts, loads, hits, seconds)
+    def match_share(self, share: MatcherBatch) -> list[Any]:
+        received = to_batch(share)
+        nowhere = missing_positions(len(received))
+        return [matcher.match(received, nowhere) for _, matcher in self._shard(share.matcher)]
+
+    def locate(self, share: MatcherBatch, found: list[Any]) -> ShardHits:
+        pairs, is_shared = [np.zeros(0, np.uint64)], [np.zeros(0, bool)]
+        for (live, _), hits in zip(self._shard(share.matcher), found, strict=True):
+            subscriptions = np.asarray(live.segment.ids)[hits.subscriptions].astype(np.uint64)
+            pairs.append(share.posts[hits.posts].astype(np.uint64) << np.uint64(32) | subscriptions)
+            is_shared.append(live.is_shared[hits.subscriptions] != 0)
+        return ShardHits(np.concatenate(pairs), np.concatenate(is_shared))
 
     def find_matches(self, shares: Sequence[MatcherBatch]) -> NDArray[np.uint64]:
         """Return the distinct matches as sorted numbers of post and subscription (32 bits each)."""
-        parts = [np.zeros(0, np.uint64)]
-        for share, received, nowhere in _to_batches(shares):
-            for live, matcher in self._shard(share.matcher):
-                parts.append(_pairs(share, live, matcher.match(received, nowhere)))
-        whole = np.concatenate(parts)
-        return np.unique(whole) if self.index.manifest.shared else np.sort(whole)
+        return merge_hits([self.locate(share, self.match_share(share)) for share in shares])
 
     def count_matches(self, shares: Sequence[MatcherBatch], posts: int) -> NDArray[np.int32]:
         """Return the number of matches per post and matcher; -1 if the post is not sent there."""
         counts = np.full((posts, self.matchers), -1, np.int32)
-        for share, received, nowhere in _to_batches(shares):
-            found = [matcher.match(received, nowhere).counts for _, matcher in self._shard(share.matcher)]
-            counts[share.posts, share.matcher] = np.sum(found, axis=0)
+        for share in shares:
+            counts[share.posts, share.matcher] = np.sum([hits.counts for hits in self.match_share(share)], axis=0)
         return counts
+
+    def iter_views(self) -> Iterator[SegmentView]:
+        """Yield the segments of all matchers."""
+        for number in range(self.matchers):
+            yield from self.index.open_shard(number)
 
     def _shard(self, number: int) -> list[tuple[SegmentView, SegmentMatcher]]:
         if number not in self._matchers:
@@ -150,13 +250,7 @@ class SimulatedCluster:
         return self._matchers[number]
 
 
-def _to_batches(shares: Sequence[MatcherBatch]) -> Iterator[tuple[MatcherBatch, AnalyzedBatch, NDArray[np.float64]]]:
-    for share in shares:
-        bounds = np.ascontiguousarray(np.column_stack([share.starts[:-1], share.starts[1:]]))
-        yield share, AnalyzedBatch(share.terms, bounds), missing_positions(len(bounds))
-
-
-def _pairs(share: MatcherBatch, live: SegmentView, hits: Hits) -> NDArray[np.uint64]:
-    subscriptions = np.asarray(live.segment.ids)[hits.subscriptions].astype(np.uint64)
-    pairs: NDArray[np.uint64] = share.posts[hits.posts].astype(np.uint64) << np.uint64(32) | subscriptions
-    return pairs
+def to_batch(share: MatcherBatch) -> AnalyzedBatch:
+    """Return the posts of a share as a matcher gets them."""
+    bounds = np.ascontiguousarray(np.column_stack([share.starts[:-1], share.starts[1:]]))
+    return AnalyzedBatch(share.terms, bounds)

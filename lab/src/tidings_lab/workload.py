@@ -1,13 +1,16 @@
-"""Workloads of S³-TM: posts as term ids in folds, and two kinds of subscriptions (section 6.1).
+"""Workloads of S³-TM: posts as term ids in folds, and kinds of subscriptions (section 6.1). Subscriptions are distinct.
 
-*Tweet-based*: all terms of a random post. *Topic-based*: LDA finds topics of five terms; a subscription has one to five
-terms of one topic, their number follows Zipf's law.
+*Tweet-based*: all terms of a random post. *Topic-based*: LDA finds topics; a subscription has one to five terms of one
+topic, their number follows Zipf's law. The paper takes five terms of each of 100 topics, which gives 3,100 different
+subscriptions; here a topic has as many terms as the subscriptions need. *Repeated topic*: as in the paper.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -21,10 +24,13 @@ from tidings.plan.words import WordPlan
 from tidings.query.conjunctions import Conjunctions
 from tidings.ragged import take_rows
 from tidings.text.analyzer import AnalyzedBatch
+from tidings_lab.datasets import Posts, posts_of
 from tidings_lab.sample_queries import NumberedPosts, make_conjunctions, number_by_frequency
 
-KINDS = ("tweet", "topic")
+KINDS = ("tweet", "topic", "repeated topic")
 TOPIC_WORDS = 5
+_DRAWN = 1_000_000  # rows at a time, to limit the memory for ten million
+_KEPT_TERMS = 0.75  # of a post, where there are more subscriptions than posts
 _LENGTH_SKEW = 0.5  # of Zipf's law for the number of terms
 _MARKS = {b"rt", b"qt"}  # prefixes of reposts and quotes, in 30 % of the posts; not content
 
@@ -89,6 +95,10 @@ class NumberedSubscriptions:
     def __len__(self) -> int:
         return len(self.conjunctions)
 
+    def count_distinct(self) -> int:
+        """Return the number of subscriptions with different sets of terms."""
+        return len(np.unique(hash_term_sets(self.conjunctions.terms, self.conjunctions.starts)))
+
     def analyze(self, posts: NumberedPosts) -> AnalyzedBatch:
         """Return posts as matchers get them: with the subscribed terms only."""
         return posts.to_batch(self.numbers)
@@ -112,31 +122,102 @@ def fit_plan(
 
 
 def draw_tweet_based(posts: NumberedPosts, count: int, seed: int) -> NumberedSubscriptions:
-    """Draw `count` random posts as subscriptions with all their terms; empty posts are skipped."""
-    non_empty = np.flatnonzero(np.diff(posts.starts))
+    """Draw `count` distinct subscriptions, each with all terms of a random post.
+
+    If there are fewer distinct posts, the others have a part of the terms of a random post each.
+    """
     rng = np.random.default_rng([seed, 20])
-    rows = rng.choice(non_empty, count, replace=count > len(non_empty))
-    drawn = take_posts(posts, rows)
-    return NumberedSubscriptions.of(make_conjunctions(drawn.words, drawn.starts.astype(np.uint64)), posts.terms)
+    drawn = _DistinctRows(count)
+    for rows in np.array_split(rng.permutation(np.flatnonzero(np.diff(posts.starts))), max(1, len(posts) // _DRAWN)):
+        drawn.add(take_posts(posts, rows))
+    while drawn.missing and drawn.is_growing:
+        part = take_posts(posts, rng.integers(0, len(posts), min(_DRAWN, 2 * drawn.missing)))
+        kept = rng.random(len(part.words)) < _KEPT_TERMS
+        starts = np.concatenate([[0], np.cumsum(kept)])[part.starts]
+        drawn.add(NumberedPosts(part.words[kept], starts.astype(np.int64), posts.terms))
+    return NumberedSubscriptions.of(drawn.conjunctions(), posts.terms)
 
 
 def draw_topic_based(
-    topics: NDArray[np.uint32], terms: Sequence[bytes], count: int, seed: int
+    topics: NDArray[np.uint32], terms: Sequence[bytes], count: int, seed: int, distinct: bool = True
 ) -> NumberedSubscriptions:
-    """Draw `count` subscriptions with terms of one topic each; `topics` has one row of terms per topic."""
+    """Draw `count` subscriptions of one to five terms of one topic each; `topics` has one row of terms per topic.
+
+    Short ones run out first, if they must be `distinct`; then the others are longer than by Zipf's law.
+    """
     rng = np.random.default_rng([seed, 21])
-    probabilities = np.arange(1, topics.shape[1] + 1) ** -_LENGTH_SKEW
-    lengths = rng.choice(topics.shape[1], count, p=probabilities / probabilities.sum()) + 1
-    shuffled = np.argsort(rng.random((count, topics.shape[1])), axis=1)
-    words = np.take_along_axis(topics[rng.integers(0, len(topics), count)], shuffled, axis=1)
-    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint64)
-    return NumberedSubscriptions.of(
-        make_conjunctions(words[np.arange(topics.shape[1]) < lengths[:, None]], starts), terms
-    )
+    longest = min(TOPIC_WORDS, topics.shape[1])
+    probabilities = np.arange(1, longest + 1) ** -_LENGTH_SKEW
+    drawn = _DistinctRows(count, distinct)
+    while drawn.missing and drawn.is_growing:
+        size = min(_DRAWN, 2 * drawn.missing if distinct else drawn.missing)
+        lengths = rng.choice(longest, size, p=probabilities / probabilities.sum()) + 1
+        shuffled = np.argsort(rng.random((size, topics.shape[1])), axis=1)
+        words = np.take_along_axis(topics[rng.integers(0, len(topics), size)], shuffled, axis=1)
+        kept = words[np.arange(topics.shape[1]) < lengths[:, None]]
+        drawn.add(NumberedPosts(kept, np.concatenate([[0], np.cumsum(lengths)]), []))
+    return NumberedSubscriptions.of(drawn.conjunctions(), terms)
 
 
-def find_topics(posts: NumberedPosts, count: int, iterations: int, seed: int) -> NDArray[np.uint32]:
-    """Return the five terms of each of `count` topics, found by LDA with α = β = 0.1."""
+class _DistinctRows:
+    """Collects rows of terms until there are `count`, each set of terms once (or as often as it comes)."""
+
+    def __init__(self, count: int, distinct: bool = True) -> None:
+        self.missing = count
+        self.is_growing = True
+        self._distinct = distinct
+        self._seen = np.zeros(0, np.uint64)  # sorted hashes
+        self._parts: list[NumberedPosts] = []
+
+    def add(self, rows: NumberedPosts) -> None:
+        chosen = np.flatnonzero(np.diff(rows.starts))
+        if self._distinct:
+            hashes = hash_term_sets(rows.words, rows.starts)[chosen]
+            unseen = np.flatnonzero(~_is_in(hashes, self._seen))
+            first = np.sort(np.unique(hashes[unseen], return_index=True)[1])
+            chosen = chosen[unseen[first]]
+        chosen = chosen[: self.missing]
+        self.is_growing = bool(len(chosen)) or not self._parts
+        self.missing -= len(chosen)
+        self._parts.append(take_posts(rows, chosen))
+        if self._distinct:
+            self._seen = np.sort(np.concatenate([self._seen, hash_term_sets(rows.words, rows.starts)[chosen]]))
+
+    def conjunctions(self) -> Conjunctions:
+        words = np.concatenate([part.words for part in self._parts])
+        lengths = np.concatenate([np.diff(part.starts) for part in self._parts])
+        return make_conjunctions(words, np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint64))
+
+
+def hash_term_sets(words: NDArray[np.uint32], starts: NDArray[np.integer]) -> NDArray[np.uint64]:
+    """Return 64 bits per row that depend on its set of terms only. Two of ten million rows hardly ever collide."""
+    mixed = (words.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(29)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])[starts.astype(np.int64)]
+    hashes: NDArray[np.uint64] = np.diff(sums)  # modulo 2**64
+    return hashes
+
+
+def _is_in(values: NDArray[np.uint64], ordered: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    if not len(ordered):
+        return np.zeros(len(values), bool)
+    found: NDArray[np.bool_] = ordered[np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)] == values
+    return found
+
+
+def words_per_topic(subscriptions: int, topics: int) -> int:
+    """Return how many terms of each topic give four times as many distinct subscriptions as are drawn; at least 5."""
+    words = TOPIC_WORDS
+    while topics * sum(comb(words, length) for length in range(1, TOPIC_WORDS + 1)) < 4 * subscriptions:
+        words += 1
+    return words
+
+
+def find_topics(
+    posts: NumberedPosts, count: int, iterations: int, seed: int, words: int = TOPIC_WORDS
+) -> NDArray[np.uint32]:
+    """Return the most probable `words` terms of each of `count` topics, found by LDA with α = β = 0.1."""
     import tomotopy
 
     model = tomotopy.LDAModel(k=count, alpha=0.1, eta=0.1, seed=seed + 1)  # seed 0 would be random
@@ -144,22 +225,60 @@ def find_topics(posts: NumberedPosts, count: int, iterations: int, seed: int) ->
         if end > start:
             model.add_doc([str(number) for number in posts.words[start:end].tolist()])
     model.train(iterations, workers=1, parallel=tomotopy.ParallelScheme.NONE)
-    topics = [[int(word) for word, _ in model.get_topic_words(topic, top_n=TOPIC_WORDS)] for topic in range(count)]
+    topics = [[int(word) for word, _ in model.get_topic_words(topic, top_n=words)] for topic in range(count)]
     return np.array(topics, np.uint32)
 
 
-def iter_workloads(
-    posts: NumberedPosts, parameters: Mapping[str, Any], seed: int
-) -> Iterator[tuple[Fold, str, NumberedSubscriptions]]:
-    """Yield every fold with every kind of subscriptions."""
+@dataclass
+class Workload:
+    """Subscriptions of one kind and the posts of one fold; `about` are the columns that identify it in results."""
+
+    about: dict[str, Any]
+    fold: Fold
+    draw: Callable[[], NumberedSubscriptions]
+
+    @cached_property
+    def subscribed(self) -> NumberedSubscriptions:
+        """The subscriptions; drawn when they are needed, because a finished step does not need them."""
+        subscribed = self.draw()
+        self.about["distinct"] = subscribed.count_distinct()
+        return subscribed
+
+    def __str__(self) -> str:
+        about = self.about
+        return f"{about['dataset']}, fold {about['fold'] + 1}, {about['subscriptions']:,} {about['kind']}-based"
+
+
+def iter_workloads(posts: Posts, parameters: Mapping[str, Any], seed: int) -> Iterator[Workload]:
+    """Yield every data set, fold, number and kind of subscriptions."""
     sizes = (parameters["folds"], parameters["folds_run"], parameters["learned"], parameters["tested"])
-    topics: Any = None
-    for fold in make_folds(posts, *sizes, seed):
-        for kind in parameters["kinds"]:
-            if kind == "tweet":
-                yield fold, kind, draw_tweet_based(fold.known, parameters["subscriptions"], seed + fold.number)
-                continue
-            if topics is None:
-                rows = np.random.default_rng([seed, 30]).permutation(len(posts))[: parameters["topics_from"]]
-                topics = find_topics(take_posts(posts, rows), parameters["topics"], parameters["iterations"], seed)
-            yield fold, kind, draw_topic_based(topics, posts.terms, parameters["subscriptions"], seed + fold.number)
+    counts = parameters["subscriptions"]
+    for name in parameters.get("datasets", [posts.source]):
+        numbered = _judged(number_posts(posts_of(posts, name, seed).texts), parameters.get("judged_from", 0.0))
+        topics = cache(partial(_find_topics_of, numbered, parameters, seed))
+        for fold in make_folds(numbered, *sizes, seed):
+            for count in counts if isinstance(counts, list) else [counts]:
+                for kind in parameters["kinds"]:
+                    draw = partial(_draw, kind, fold, topics, count, parameters, seed)
+                    about = {"dataset": name, "fold": fold.number, "kind": kind, "subscriptions": count}
+                    yield Workload(about, fold, draw)
+
+
+def _judged(posts: NumberedPosts, start: float) -> NumberedPosts:
+    """Return the posts after this share: earlier ones are for choosing constants, and judge nothing."""
+    return take_posts(posts, np.arange(int(start * len(posts)), len(posts)))
+
+
+def _draw(
+    kind: str, fold: Fold, topics: Callable[[int], Any], count: int, parameters: Mapping[str, Any], seed: int
+) -> NumberedSubscriptions:
+    if kind == "tweet":
+        return draw_tweet_based(fold.known, count, seed + fold.number)
+    is_distinct = kind == "topic"
+    words = words_per_topic(count, parameters["topics"]) if is_distinct else TOPIC_WORDS
+    return draw_topic_based(topics(words), fold.known.terms, count, seed + fold.number, is_distinct)
+
+
+def _find_topics_of(posts: NumberedPosts, parameters: Mapping[str, Any], seed: int, words: int) -> NDArray[np.uint32]:
+    rows = np.random.default_rng([seed, 30]).permutation(len(posts))[: parameters["topics_from"]]
+    return find_topics(take_posts(posts, rows), parameters["topics"], parameters["iterations"], seed, words)

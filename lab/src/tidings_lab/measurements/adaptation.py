@@ -18,7 +18,7 @@ from tidings.text.analyzer import AnalyzedBatch
 from tidings_lab.datasets import Posts
 from tidings_lab.runner import Parameters, Row
 from tidings_lab.simulated_matchers import SimulatedCluster
-from tidings_lab.workload import fit_plan, iter_workloads, number_posts
+from tidings_lab.workload import fit_plan, iter_workloads
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ def steps(parameters: Parameters) -> int:
 
 def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
     """Yield a row per second and policy, and one per phase."""
-    fold, _, subscribed = next(iter_workloads(number_posts(posts.texts), parameters, seed))
+    workload = next(iter_workloads(posts, parameters, seed))
+    fold, subscribed = workload.fold, workload.subscribed
     plan = fit_plan(parameters["algorithm"], subscribed, fold.known, parameters["matchers"])
     cluster = SimulatedCluster(subscribed, plan, parameters["placement"], seed)
     received = subscribed.analyze(fold.unseen)
@@ -82,7 +83,10 @@ def _simulate(machine: SimulatedMachine, parameters: Parameters, slowdown: float
             rows.append({**about, **load})
             shedding = shedding.step(waiting, buffer, machine.levels)
             second += 1
-        yield f"{machine.policy}: {rate:,} posts per second", [*rows, _summarize(rows, parameters, slowdown)]
+        yield (
+            f"{machine.policy}, phase {phase + 1}: {rate:,} posts per second",
+            [*rows, _summarize(rows, parameters, slowdown)],
+        )
 
 
 def _summarize(rows: list[Row], parameters: Parameters, slowdown: float) -> Row:

@@ -2,57 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidings.balance.word_registry import fit_word_plan
 from tidings.plan.words import WordPlan
 from tidings_lab.datasets import Posts, weeks_of
-from tidings_lab.runner import Parameters, Row
+from tidings_lab.measurements.scalability import compare_noise
+from tidings_lab.runner import Parameters, Row, Step
 from tidings_lab.sample_queries import NumberedPosts
-from tidings_lab.simulated_matchers import SimulatedCluster
-from tidings_lab.workload import corpus_of_all_terms, draw_topic_based, find_topics, number_posts, take_posts
+from tidings_lab.simulated_matchers import Run, SimulatedCluster, measure_in_turns
+from tidings_lab.workload import (
+    corpus_of_all_terms,
+    draw_topic_based,
+    find_topics,
+    number_posts,
+    take_posts,
+    words_per_topic,
+)
+
+_FEWEST_POSTS = 200  # of a week
 
 
 def steps(parameters: Parameters) -> int:
-    return int(parameters["intervals"])
+    return len(_weeks(parameters)) * int(parameters["folds_run"])
 
 
-def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
-    """Yield rows per interval of weeks: plans learned in the first interval, and a `fresh` one of the same interval."""
-    rows_used = np.arange(0, len(posts), parameters["every"])
-    weeks = weeks_of(posts)[rows_used]
-    length = float(np.nextafter(weeks.max(), np.inf)) / parameters["intervals"]
-    numbered = number_posts(posts.texts.take(pa.array(rows_used)))
-    matchers, old = parameters["matchers"], dict[tuple[str, int], WordPlan]()
-    for interval in range(parameters["intervals"]):
-        rows = np.flatnonzero((weeks / length).astype(int) == interval)
-        measured: list[Row] = []
-        for repeat in range(parameters["folds_run"]):
-            known, unseen = _split_interval(numbered, rows, parameters["tested"], seed + repeat)
-            corpus = corpus_of_all_terms(known)
-            if interval == 0:
-                old |= {(name, repeat): fit_word_plan(name, corpus, matchers) for name in parameters["algorithms"]}
-            topics = find_topics(known, parameters["topics"], parameters["iterations"], seed + repeat)
-            subscribed = draw_topic_based(topics, numbered.terms, parameters["subscriptions"], seed + repeat)
-            plans = {name: old[name, repeat] for name in parameters["algorithms"]}
-            plans["fresh"] = fit_word_plan(parameters["fresh"], corpus, matchers)
-            for name, plan in plans.items():
-                cluster = SimulatedCluster(subscribed, plan, parameters["placement"], seed)
-                work = cluster.work(subscribed.analyze(unseen), parameters["repetitions"])
-                late = "first" if interval == 0 else "early" if interval <= parameters["intervals"] // 2 else "late"
-                about = {"fold": repeat, "weeks": round(interval * length, 1), "period": late, "algorithm": name}
-                measured.append({**about, **work.to_dict()})
-        yield f"weeks {interval * length:.0f} to {(interval + 1) * length:.0f}", measured
+def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[Step]:
+    """Yield rows per week: plans learned in the first weeks, and a `fresh` one of the last weeks.
+
+    Every week has its own topics and subscriptions. `weeks` is the middle of five, as in the paper's figures.
+    """
+    weeks = weeks_of(posts)
+    numbered = number_posts(posts.texts)
+    for repeat in range(parameters["folds_run"]):
+        plans = cache(partial(_learn_first_weeks, numbered, weeks, parameters, seed + repeat))
+        for week in _weeks(parameters):
+            step = f"week {week}, repetition {repeat + 1}"
+            yield step, partial(_measure_week, numbered, weeks, plans, week, repeat, parameters, seed)
 
 
-def _split_interval(
-    numbered: NumberedPosts, rows: NDArray[np.intp], tested: int, seed: int
+def _weeks(parameters: Parameters) -> list[int]:
+    """Return 0 for the first weeks, from which plans are learned, and the weeks that are measured."""
+    return [0, *range(parameters["learned_weeks"], parameters["weeks"], parameters["every_weeks"])]
+
+
+def _learn_first_weeks(
+    numbered: NumberedPosts, weeks: NDArray[np.float64], parameters: Parameters, seed: int
+) -> dict[str, WordPlan]:
+    known, _ = _split_week(numbered, weeks, 0, parameters, seed)
+    corpus = corpus_of_all_terms(known)
+    return {name: fit_word_plan(name, corpus, parameters["matchers"]) for name in parameters["algorithms"]}
+
+
+def _measure_week(
+    numbered: NumberedPosts,
+    weeks: NDArray[np.float64],
+    first_plans: Callable[[], dict[str, WordPlan]],
+    week: int,
+    repeat: int,
+    parameters: Parameters,
+    seed: int,
+) -> list[Row]:
+    known, unseen = _split_week(numbered, weeks, week, parameters, seed + repeat)
+    if len(unseen) < _FEWEST_POSTS:
+        return []  # the data has gaps
+    words = words_per_topic(parameters["subscriptions"], parameters["topics"])
+    topics = find_topics(known, parameters["topics"], parameters["iterations"], seed + repeat, words)
+    subscribed = draw_topic_based(topics, numbered.terms, parameters["subscriptions"], seed + repeat)
+    plans = dict(first_plans())
+    plans["fresh"] = fit_word_plan(parameters["fresh"], corpus_of_all_terms(known), parameters["matchers"])
+    clusters = [SimulatedCluster(subscribed, plan, parameters["placement"], seed) for plan in plans.values()]
+    received = subscribed.analyze(unseen)
+    runs = [Run(cluster, received) for cluster in (*clusters, clusters[0])]
+    *works, again = measure_in_turns(runs, parameters["repetitions"])
+    middle = parameters["weeks"] / 2
+    period = "first" if week == 0 else "early" if week <= middle else "late"
+    about = {
+        "fold": repeat,
+        "week": week,
+        "weeks": week - week % 5 + 2 if week else 0,
+        "period": period,
+        "known": len(known),
+    }
+    about |= {"distinct": subscribed.count_distinct(), "posts": len(unseen)}
+    rows = [{**about, "algorithm": name, **work.to_dict()} for name, work in zip(plans, works, strict=True)]
+    rows[0]["differs"] = compare_noise(works[0], again)
+    return rows
+
+
+def _split_week(
+    numbered: NumberedPosts, weeks: NDArray[np.float64], week: int, parameters: Parameters, seed: int
 ) -> tuple[NumberedPosts, NumberedPosts]:
-    """Split the posts of an interval into one half to learn from and a sample of the other half."""
-    order = np.random.default_rng([seed, 50]).permutation(rows)
-    half = len(order) // 2
-    return take_posts(numbered, np.sort(order[:half])), take_posts(numbered, np.sort(order[half : half + tested]))
+    """Return half of the posts of the weeks until `week`, to learn from, and others of `week` itself, to measure."""
+    learned = parameters["learned_weeks"]
+    last = week + 1 if week else learned
+    is_known = np.random.default_rng([seed, 50]).random(len(weeks)) < 0.5
+    known = np.flatnonzero(is_known & (weeks >= last - learned) & (weeks < last))
+    unseen = np.flatnonzero(~is_known & (weeks >= week) & (weeks < last))
+    chosen = np.random.default_rng([seed, 51, week]).permutation(unseen)[: parameters["tested"]]
+    return take_posts(numbered, known), take_posts(numbered, np.sort(chosen))

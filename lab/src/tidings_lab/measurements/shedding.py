@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,61 +12,69 @@ from numpy.typing import NDArray
 from tidings.routing.shed import ShedDecision
 from tidings.text.analyzer import AnalyzedBatch
 from tidings_lab.datasets import Posts
-from tidings_lab.runner import Parameters, Row
-from tidings_lab.simulated_matchers import SimulatedCluster
-from tidings_lab.workload import fit_plan, iter_workloads, number_posts
+from tidings_lab.measurements.scalability import compare_noise
+from tidings_lab.runner import Parameters, Row, Step
+from tidings_lab.simulated_matchers import MatcherWork, Run, SimulatedCluster, measure_in_turns
+from tidings_lab.workload import Workload, fit_plan, iter_workloads
 
 
 def steps(parameters: Parameters) -> int:
-    tried = 3 * (len(parameters["limits"]) + 1) + 2 * (len(parameters["pass_rates"]) + 1)
-    return int(parameters["folds_run"] * len(parameters["kinds"]) * len(parameters["matchers"]) * tried)
+    return int(parameters["folds_run"]) * prod(len(parameters[name]) for name in ("datasets", "kinds", "matchers"))
 
 
-def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
-    """Yield a row per fold, kind of subscriptions, number of matchers, policy and limit.
+def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[Step]:
+    """Yield a row per data set, fold, kind of subscriptions, number of matchers, policy and limit."""
+    for workload in iter_workloads(posts, parameters, seed):
+        for matchers in parameters["matchers"]:
+            yield f"{workload}, {matchers} matchers", partial(_compare, workload, matchers, parameters, seed)
+
+
+def _compare(workload: Workload, matchers: int, parameters: Parameters, seed: int) -> list[Row]:
+    """Measure all policies and limits in turns, next to two runs without shedding.
 
     `shed` is the share of (post, matcher) pairs not sent, `time_shed` the share of CPU time saved.
     """
-    for fold, kind, subscribed in iter_workloads(number_posts(posts.texts), parameters, seed):
-        received = subscribed.analyze(fold.unseen)
-        for matchers in parameters["matchers"]:
-            plan = fit_plan(parameters["algorithm"], subscribed, fold.known, matchers)
-            cluster = SimulatedCluster(subscribed, plan, parameters["placement"], seed)
-            about = {"fold": fold.number, "kind": kind, "matchers": matchers}
-            for row in _measure_policies(cluster, received, parameters, seed):
-                step = f"{row['policy']} shedding to {row['limit']:g}, {matchers} matchers, {kind}-based"
-                yield step, [{**about, **row}]
+    plan = fit_plan(parameters["algorithm"], workload.subscribed, workload.fold.known, matchers)
+    cluster = SimulatedCluster(workload.subscribed, plan, parameters["placement"], seed)
+    received = workload.subscribed.analyze(workload.fold.unseen)
+    tried = _list_policies(parameters, matchers)
+    decisions = [ShedDecision(), *(ShedDecision(policy, limit, seed) for policy, limit in tried), ShedDecision()]
+    whole, *works, again = measure_in_turns(
+        [Run(cluster, received, decision) for decision in decisions], parameters["repetitions"]
+    )
+    rows = [
+        {"policy": policy, "limit": limit, **_describe_shedding(work, whole)}
+        for (policy, limit), work in zip(tried, works, strict=True)
+    ]
+    rows[0]["differs"] = compare_noise(whole, again)
+    rows += _oracles(cluster, received, parameters)
+    return [{**workload.about, "matchers": matchers, **row} for row in rows]
 
 
-def _measure_policies(
-    cluster: SimulatedCluster, received: AnalyzedBatch, parameters: Parameters, seed: int
-) -> Iterator[Row]:
-    """Yield a row per policy and limit, relative to the same posts without shedding."""
-    routed = cluster.route(received).batches
-    everything = len(cluster.find_matches(routed))
-    whole = cluster.match(routed, len(received), parameters["repetitions"])
-    limits, pass_rates = (
-        [*parameters["limits"], cluster.matchers],
-        [*parameters["pass_rates"], 1.0],
-    )  # the last ones shed nothing
-    for policy, tried in (("subscription", limits), ("consensus", limits), ("random", pass_rates)):
-        for limit in tried:
-            left = cluster.route(received, ShedDecision(policy, limit, seed))
-            work = cluster.match(left.batches, len(received), parameters["repetitions"])
-            yield {
-                "policy": policy,
-                "limit": limit,
-                "sent": int(work.loads.sum()),
-                "shed": 1 - float(work.loads.sum()) / float(whole.loads.sum()),
-                "time_shed": 1 - float(work.best.sum()) / float(whole.best.sum()),
-                "accuracy": len(cluster.find_matches(left.batches)) / everything if everything else 1.0,
-                "matches": everything,
-            }
-    worth = cluster.count_matches(routed, len(received))
+def _list_policies(parameters: Parameters, matchers: int) -> list[tuple[str, float]]:
+    """Return every policy with its limits; the last limit of each sheds nothing."""
+    limits, pass_rates = [*parameters["limits"], matchers], [*parameters["pass_rates"], 1.0]
+    every = (("subscription", limits), ("consensus", limits), ("random", pass_rates))
+    return [(policy, limit) for policy, values in every for limit in values]
+
+
+def _describe_shedding(work: MatcherWork, whole: MatcherWork) -> Row:
+    return {
+        "sent": int(work.loads.sum()),
+        "shed": 1 - float(work.loads.sum()) / float(whole.loads.sum()),
+        "time_shed": 1 - float(work.best.sum()) / float(whole.best.sum()),
+        "accuracy": work.matches / whole.matches if whole.matches else 1.0,
+        "matches": whole.matches,
+    }
+
+
+def _oracles(cluster: SimulatedCluster, received: AnalyzedBatch, parameters: Parameters) -> Iterator[Row]:
+    """Yield what shedding could reach if the matches of every post were known."""
+    worth = cluster.count_matches(cluster.route(received).batches, len(received))
     sent = np.sort(worth[worth >= 0])
-    for share in pass_rates:
+    for share in (*parameters["pass_rates"], 1.0):
         yield {"policy": "oracle", "limit": share, "shed": 1 - share, **_oracle(sent, share)}
-    for limit in limits:
+    for limit in (*parameters["limits"], cluster.matchers):
         yield {"policy": "oracle by levels", "limit": limit, **_oracle_by_levels(worth, limit)}
 
 
