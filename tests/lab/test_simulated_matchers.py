@@ -10,6 +10,7 @@ from tidings.balance.word_registry import WORD_PARTITIONERS, fit_word_plan
 from tidings.demo.generate import generate_posts
 from tidings.plan.words import LearnedPlan, WordPlan
 from tidings.routing.shed import ShedDecision
+from tidings_lab.measurements.corpus import count_pairs
 from tidings_lab.measurements.shedding import _oracle_by_levels
 from tidings_lab.plan_learner import CORPORA, PlanLearner, list_arms
 from tidings_lab.sample_queries import NumberedPosts
@@ -188,3 +189,8 @@ def test_oracle_by_levels_keeps_the_best_matchers_of_every_post():
     assert _oracle_by_levels(worth, 1.0) == {"accuracy": pytest.approx(8 / 11), "shed": pytest.approx(2 / 5)}
     assert _oracle_by_levels(worth, 1.5) == {"accuracy": pytest.approx(9.5 / 11), "shed": pytest.approx(1 / 5)}
     assert _oracle_by_levels(np.full((0, 3), -1, np.int32), 1.0) == {"accuracy": 1.0, "shed": 0.0}
+
+
+def test_pairs_of_words_are_counted_once() -> None:
+    numbered = NumberedPosts(np.array([1, 2, 5, 1, 2, 3, 4], np.uint32), np.array([0, 3, 5, 5, 7]), [b"x"] * 5)
+    assert count_pairs(numbered) == 4  # 1-2, 1-5, 2-5, 3-4
