@@ -6,10 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tidings.index.builder import create_index
+from tidings.matching.segment_matcher import SegmentMatcher
 from tidings.plan.load_model import WorkModel
 from tidings_lab import REPOSITORY
 from tidings_lab.calibrate_work_model import fit_ns
+from tidings_lab.located_posts import as_located, generate_located
 from tidings_lab.results import RESULTS, find_newest
+from tidings_lab.simulated_spatial_matchers import MeasuredRun, SimulatedSpatialCluster, renumber
 from tidings_lab.spatial_workload import QUERY_SETS, Tweets, departures, draw_subscriptions, lifetimes
 
 
@@ -85,3 +89,22 @@ def test_fitted_costs_ignore_disturbed_measurements():
     times = costs @ counts
     times[rng.permutation(200)[:20]] *= rng.uniform(1.5, 3, 20)
     assert fit_ns(counts, times) == pytest.approx(costs, rel=0.02)
+
+
+def test_matches_are_counted_without_duplicates(tmp_path):
+    posts = generate_located(1_000, 5)
+    subscriptions = draw_subscriptions("Q2", 400, Tweets.of(posts), 5)
+    index, _ = create_index(tmp_path / "whole", subscriptions)
+    (view,) = index.open_shard(0)
+    analyzed = index.analyzer().analyze(posts.column("text").combine_chunks())
+    positions = np.column_stack([posts.column("lon"), posts.column("lat")])
+    expected = len(SegmentMatcher(view.segment, index.manifest.terms, view.removed).match(analyzed, positions))
+    for name in ("kdtree", "metric"):
+        cluster = SimulatedSpatialCluster.learn(tmp_path / name, subscriptions, name, 4, as_located(posts))
+        run = MeasuredRun(cluster, cluster.analyze(posts), renumber(subscriptions, 400))
+        run.run_round()
+        work = run.work()
+        assert run.count_matches() == expected > 0
+        assert work.matching.shape == (1, 1, 4)
+        assert work.to_dict()["hits"] >= expected
+        assert work.to_dict()["latency_ms"] > 0

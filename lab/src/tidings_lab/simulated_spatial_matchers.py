@@ -29,7 +29,8 @@ from tidings.index.spatial_shards import shard_by_region
 from tidings.matching.segment_matcher import SegmentMatcher
 from tidings.plan.load_model import POSTS_PER_UPDATE
 from tidings.plan.space import SpatialPlan
-from tidings.routing.router import RoutedBatch
+from tidings.ragged import sorted_unique
+from tidings.routing.router import MatcherBatch, RoutedBatch
 from tidings.routing.spatial_router import SpatialRouter
 from tidings.routing.stats import RoutingStats, merge_stats
 from tidings.text.analyzer import AnalyzedBatch
@@ -47,7 +48,9 @@ class PostBatch:
 
 @dataclass(frozen=True, slots=True)
 class SpatialWork:
-    """CPU seconds of every worker (one row per round) and of the dispatcher (per round), and their input."""
+    """CPU seconds of the workers (`matching` by round, batch and worker, `updating` by round and worker) and of the
+    dispatcher (by round), and their input.
+    """
 
     posts: int
     updates: int
@@ -58,12 +61,12 @@ class SpatialWork:
     routing: NDArray[np.float64]
 
     def to_dict(self) -> dict[str, Any]:
-        """`throughput` is posts and updates per second of the slowest worker.
+        """`throughput` is posts and updates per second of the slowest worker, `latency_ms` of a batch without a queue.
 
-        The fastest round of each worker counts; the others were disturbed.
+        The fastest round counts; the others were disturbed.
         """
         matching, routing = self.matching.min(axis=0), float(self.routing.min())
-        own = matching + self.updating.min(axis=0)
+        own = matching.sum(axis=0) + self.updating.min(axis=0)
         slowest, total = float(own.max()), float(own.sum())
         return {
             "throughput": (self.posts + self.updates) / slowest if slowest else 0.0,
@@ -72,7 +75,7 @@ class SpatialWork:
             "work_ns": 1e9 * total / self.posts,
             "updating_ns": 1e9 * (total - float(matching.sum())) / self.posts,
             "routing_ns": 1e9 * routing / self.posts,
-            "latency_ms": 1e3 * BATCH / self.posts * (routing + float(matching.max())),
+            "latency_ms": 1e3 * (routing / len(matching) + float(matching.max(axis=1).mean())),
             "hits": int(self.hits.sum()),
         }
 
@@ -98,11 +101,16 @@ class MeasuredRun:
         routing = time.thread_time() - start
         self._rounds.append((routing, self._match_all(), self._fleet.update(self._new_shards)))
 
+    def count_matches(self) -> int:
+        """Return the number of matches without duplicates."""
+        pairs = zip(self._batches, self._routed, strict=True)
+        return sum(self._fleet.count_matches(batch, routed) for batch, routed in pairs)
+
     def _match_all(self) -> NDArray[np.float64]:
-        seconds = np.zeros(self._fleet.router.matchers)
+        seconds = np.zeros((len(self._batches), self._fleet.router.matchers))
         self._hits[:] = 0
-        for batch, routed in zip(self._batches, self._routed, strict=True):
-            self._fleet.match_shares(batch, routed, seconds, self._hits)
+        for row, batch, routed in zip(seconds, self._batches, self._routed, strict=True):
+            self._fleet.match_shares(batch, routed, row, self._hits)
         return seconds
 
     def work(self) -> SpatialWork:
@@ -143,11 +151,11 @@ class SimulatedSpatialCluster:
         assert self.index.manifest.plan is not None
         return cached_spatial_plan(self.index.folder / self.index.manifest.plan.spatial_file)
 
-    def memory(self) -> dict[str, int]:
-        """Return the bytes of the dispatcher and of the largest worker."""
+    def memory(self) -> dict[str, float]:
+        """Return the megabytes of the dispatcher, and of a worker on average."""
         shards = [self.index.open_shard(number) for number in range(self.router.matchers)]
-        largest = max(sum(live.segment.size_bytes for live in shard) for shard in shards)
-        return {"dispatcher_bytes": self.router.size_bytes, "worker_bytes": largest}
+        held = sum(live.segment.size_bytes for shard in shards for live in shard)
+        return {"dispatcher_mb": self.router.size_bytes / 1e6, "worker_mb": held / len(shards) / 1e6}
 
     def analyze(self, posts: pa.Table) -> list[PostBatch]:
         receiver, found = self.index.analyzer(), []
@@ -176,12 +184,21 @@ class SimulatedSpatialCluster:
     ) -> None:
         """Match a routed batch. Adds the seconds and matches of each worker to the given arrays."""
         for share in routed.batches:
-            bounds = np.ascontiguousarray(np.column_stack([share.starts[:-1], share.starts[1:]]))
-            received, where = AnalyzedBatch(share.terms, bounds), batch.where[share.posts]
+            received, where = _posts_of(share, batch)
             start = time.thread_time()
             for _, matcher in self._shard(share.matcher):
                 hits[share.matcher] += len(matcher.match(received, where))
             seconds[share.matcher] += time.thread_time() - start
+
+    def count_matches(self, batch: PostBatch, routed: RoutedBatch) -> int:
+        """Match a routed batch; return the number of matches without duplicates."""
+        keys = [np.zeros(0, np.uint64)]
+        for share in routed.batches:
+            for view, matcher in self._shard(share.matcher):
+                hits = matcher.match(*_posts_of(share, batch))
+                ids = view.segment.ids.to_numpy(zero_copy_only=False)[hits.subscriptions]
+                keys.append(share.posts[hits.posts].astype(np.uint64) << np.uint64(32) | ids.astype(np.uint64))
+        return len(sorted_unique(np.concatenate(keys)))
 
     def shard_updates(self, new: pa.Table | None) -> list[tuple[ShardInput, pa.Array]]:
         """Return new subscriptions by shard, with their ids."""
@@ -210,6 +227,12 @@ class SimulatedSpatialCluster:
             live = self.index.open_shard(number)
             self._matchers[number] = [(view, SegmentMatcher(view.segment, terms, view.removed)) for view in live]
         return self._matchers[number]
+
+
+def _posts_of(share: MatcherBatch, batch: PostBatch) -> tuple[AnalyzedBatch, NDArray[np.float64]]:
+    """Return the terms and positions of the posts that a worker is sent."""
+    bounds = np.ascontiguousarray(np.column_stack([share.starts[:-1], share.starts[1:]]))
+    return AnalyzedBatch(share.terms, bounds), batch.where[share.posts]
 
 
 def renumber(subscriptions: pa.Table, first: int) -> pa.Table:
