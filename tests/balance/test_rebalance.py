@@ -24,7 +24,6 @@ from tidings.balance.rebalance.global_policy import (
     FinishMigration,
     GlobalSettings,
     GlobalState,
-    is_better,
     next_step,
 )
 from tidings.balance.rebalance.local_policy import CellLoad, Join, LocalSettings, Move, SplitByText, TextHalf, decide
@@ -185,8 +184,3 @@ def test_previous_plan_ends_when_few_subscriptions_are_left():
     rules = GlobalSettings(max_old_share=0.2)
     assert next_step(GlobalState(has_two_plans=True, old=300, new=800), 1000, rules) is None
     assert next_step(GlobalState(has_two_plans=True, old=200, new=800), 1000, rules) == FinishMigration(200)
-
-
-def test_plan_is_better_if_it_saves_enough_of_the_busiest_load():
-    assert not is_better(50, 46, GlobalSettings(min_gain=0.1))
-    assert is_better(50, 45, GlobalSettings(min_gain=0.1))

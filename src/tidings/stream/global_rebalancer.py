@@ -62,6 +62,7 @@ class GlobalRebalancer:
         self._evaluated_at = self._load_evaluated_at()
         self._save_evaluated_at()
         self._saved_at = clock()
+        self._evaluation: dict[str, object] = {}
 
     def next_step(self, index: Index, now: float) -> GlobalStep | None:
         """Return what to do now."""
@@ -92,7 +93,7 @@ class GlobalRebalancer:
 
     def status(self, index: Index) -> dict[str, object]:
         """Return metrics about the global step."""
-        return {"previous_plan_share": previous_plan_share(index)}
+        return {"previous_plan_share": previous_plan_share(index), "last_evaluation": self._evaluation}
 
     def _state(self, index: Index) -> GlobalState:
         plan = index.manifest.plan
@@ -103,7 +104,20 @@ class GlobalRebalancer:
     # The methods below run in the thread of the build, on the arguments they were started with.
 
     def _evaluate(self, recent: PostSample, index: Index) -> StepResult:
-        step = evaluate_new_plan(index, self._spec.refit(lambda: recent), recent, self._settings)
+        step = evaluate_new_plan(index, self._spec.refit, recent, self._settings)
+        if step is None:
+            return StepResult()
+        self._evaluation = {
+            "at": self._evaluated_at,
+            "learned_posts": step.posts,
+            "judged_posts": step.judged.posts,
+            "load_ns_per_post": round(step.judged.load, 1),
+            "new_load_ns_per_post": round(step.judged.new_load, 1),
+            "gain": round(step.judged.gain, 4),
+            "gain_error": round(step.judged.error, 4),
+            "is_adopted": step.prepared is not None,
+        }
+        LOG.info(Event("new plan evaluated", **self._evaluation))
         return StepResult(step.prepared, f"{step}: new subscriptions use it")
 
     def _finish(self, index: Index) -> StepResult:

@@ -17,7 +17,7 @@ class GlobalSettings:
 
     interval_s: float = 86_400.0
     min_posts: int = MIN_POSTS  # that a plan is learned from and judged on
-    min_gain: float = 0.1  # fraction of the busiest load that a new plan must save
+    min_gain: float = 0.1  # fraction of the busiest load that a new plan must save, confirmed by held-out posts
     max_old_share: float = 0.1  # fraction of subscriptions under the old plan below which they move
 
 
@@ -54,8 +54,3 @@ def next_step(state: GlobalState, now: float, settings: GlobalSettings) -> Globa
         return FinishMigration(state.old) if is_few else None
     is_due = now - state.evaluated_at >= settings.interval_s and state.posts >= settings.min_posts
     return EvaluatePlan() if is_due else None
-
-
-def is_better(load: float, new_load: float, settings: GlobalSettings) -> bool:
-    """Decide by the busiest loads under the current and the new plan, on the same sample."""
-    return new_load <= (1 - settings.min_gain) * load

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
-from tidings.balance.rebalance.global_policy import GlobalSettings, is_better
+from tidings.balance.rebalance.global_policy import GlobalSettings
+from tidings.balance.rebalance.plan_judge import PlanGain, compare_plans, split_sample
 from tidings.balance.spatial_fit import PostSample, build_workload
-from tidings.balance.work_model import WorkModel, WorkSample
+from tidings.balance.spec import SampleSource
 from tidings.index.builder import FitPlan, UnpublishedVersion, live_conjunctions, prepare_dual_plan
 from tidings.index.plan_files import cached_spatial_plan
 from tidings.index.reader import Index
@@ -17,30 +17,32 @@ from tidings.plan.space import SpatialPlan
 
 @dataclass(frozen=True, slots=True)
 class PlanEvaluation:
-    """The load of the busiest matcher under the current and the new plan; a version if the new plan pays."""
+    """What held-out posts say about a new plan that was learned from `posts`; a version if the new plan pays."""
 
-    load: float
-    new_load: float
+    posts: int
+    judged: PlanGain
     prepared: UnpublishedVersion | None
 
     def __str__(self) -> str:
-        share = self.new_load / max(self.load, 1e-9)
-        return f"with a plan learned from recent posts, the busiest matcher has {share:.0%} of its load"
+        gain, error = self.judged.gain, self.judged.error
+        return f"with a plan learned from recent posts, the busiest matcher has {gain:.0%} ± {error:.0%} less load"
 
 
-def evaluate_new_plan(index: Index, fit: FitPlan, recent: PostSample, settings: GlobalSettings) -> PlanEvaluation:
-    """Compare the busiest matchers of both plans: the slowest matcher limits the throughput."""
+def evaluate_new_plan(
+    index: Index, refit: Callable[[SampleSource], FitPlan], recent: PostSample, settings: GlobalSettings
+) -> PlanEvaluation | None:
+    """Learn a plan from some of the recent posts and judge it by the others. None without subscriptions."""
     assert index.manifest.plan is not None
     conjunctions, terms = live_conjunctions(index), index.vocabulary.terms()
     if conjunctions is None:
-        return PlanEvaluation(0.0, 0.0, None)
-    sample = WorkSample.build(build_workload(terms, conjunctions, recent))
-    old, new = cached_spatial_plan(index.folder / index.manifest.plan.spatial_file), fit(terms, conjunctions)
+        return None
+    learned, held_out = split_sample(recent)
+    old = cached_spatial_plan(index.folder / index.manifest.plan.spatial_file)
+    new = refit(lambda: learned)(terms, conjunctions)
     assert isinstance(new, SpatialPlan)
-    load, new_load = (float(np.max(sample.estimate_ns(plan, WorkModel()))) for plan in (old, new))
-    return PlanEvaluation(
-        load, new_load, prepare_dual_plan(index, new) if is_better(load, new_load, settings) else None
-    )
+    judged = compare_plans(build_workload(terms, conjunctions, held_out), old, new)
+    is_worth_it = judged.is_confirmed(settings.min_gain)
+    return PlanEvaluation(len(learned[0]), judged, prepare_dual_plan(index, new) if is_worth_it else None)
 
 
 def count_by_plan(index: Index) -> tuple[int, int]:

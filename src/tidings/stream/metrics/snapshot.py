@@ -59,6 +59,7 @@ class StreamSnapshot:
     rebalanced_bytes: int = 0  # of subscriptions that moved to another matcher
     rebalance_seconds: float = 0.0  # from each decision to the batch that uses it, in total
     last_rebalance: dict[str, Any] = field(default_factory=dict)  # reason, bytes, seconds, at
+    last_evaluation: dict[str, Any] = field(default_factory=dict)  # of a new spatial plan, see `GlobalRebalancer`
     previous_plan_share: float | None = None  # of subscriptions; None if there is only one plan
     segments: int = 0
     subscriptions: int = 0
