@@ -76,13 +76,20 @@ def merge_hits(hits: Sequence[ShardHits]) -> NDArray[np.uint64]:
     return np.sort(pairs)
 
 
+class Routed(Protocol):
+    """What a router returns."""
+
+    @property
+    def batches(self) -> list[MatcherBatch]: ...
+
+
 class Cluster(Protocol):
     """Matchers and their router."""
 
     @property
     def matchers(self) -> int: ...
 
-    def route(self, posts: AnalyzedBatch, shed: ShedDecision = ...) -> RoutedBatch: ...
+    def route(self, posts: AnalyzedBatch, shed: ShedDecision = ...) -> Routed: ...
 
     def match_share(self, share: MatcherBatch) -> list[Any]:
         """Return what the segments of one matcher find; the timed part."""
