@@ -1,4 +1,4 @@
-"""The value of an anchor: its conjunctions times the fraction of their companions in the post."""
+"""The value of a conjunction of an anchor: the fraction of the companions of the anchor in the post."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ some_terms = st.sets(st.integers(1, TERMS), max_size=12)
 def test_the_value_is_the_fraction_of_the_companions_in_the_post(posts, data):
     """Each post is its terms, and which of them are anchors."""
     companions = [data.draw(some_terms) for _ in range(TERMS + 1)]
-    counts = np.array([data.draw(st.integers(0, 1000)) for _ in range(TERMS + 1)], np.uint32)
     term_lists = [sorted(terms) for terms, _ in posts]
     anchor_lists = [
         [term for term in terms if term in anchors_of_post]
@@ -57,13 +56,12 @@ def test_the_value_is_the_fraction_of_the_companions_in_the_post(posts, data):
         bounds,
         np.array([*chain.from_iterable(active)], np.uint32),
         np.array([signature(one) for one in companions]),
-        counts,
         worth,
     )
     for (first, _), post_anchors, terms in zip(bounds.tolist(), anchor_lists, term_lists, strict=True):
         for offset, term in enumerate(post_anchors):
             companion_bits, post_bits = ({bit(one) for one in these} for these in (companions[term], terms))
-            part = int(counts[term]) * UNIT * len(companion_bits & post_bits) // max(1, len(companion_bits))
+            part = UNIT * len(companion_bits & post_bits) // max(1, len(companion_bits))
             assert worth[first + offset] == max(1, part)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numba import float64, types, uint8, uint32, uint64
@@ -14,7 +15,8 @@ from tidings.jit import inline, kernel, read, write
 from tidings.plan.hot_splits import split_of
 from tidings.query import anchors
 from tidings.query.anchors import SIGNATURE_WORDS, post_signature, signature_bit, signature_mask, signature_word
-from tidings.routing.shed import ShedDecision, ShedPostCounts, shed_posts
+from tidings.routing.anchor_holders import AnchorHolders
+from tidings.routing.shed import ShedDecision, ShedPostCounts, keep_distinct, shed_posts
 from tidings.routing.shed_value import match_potential
 from tidings.text.analyzer import AnalyzedBatch
 from tidings.text.byte_masks import lowest_bit
@@ -59,7 +61,7 @@ class Router:
         self._is_used = np.zeros((index.manifest.terms + 1, self._width), np.uint64)
         self._companions = np.zeros((index.manifest.terms + 1, anchors.SIGNATURE_WORDS), np.uint64)
         self._always = np.zeros((self.matchers, anchors.SIGNATURE_WORDS), np.uint64)  # terms of entries without anchor
-        self._counts = np.zeros(index.manifest.terms + 1, np.uint32)  # conjunctions per anchor
+        self._anchors: list[tuple[int, NDArray[np.uint32], NDArray[np.uint32]]] = []  # of segments, with their counts
         self._is_split = np.zeros(index.manifest.terms + 1, np.uint8)
         self._gaps_after = index.phrase_terms()
         for matcher in range(self.matchers):
@@ -70,7 +72,7 @@ class Router:
         self._set_bits(self._matchers_of_term, view.anchors.terms, matcher)
         self._set_bits(self._is_used, view.terms, matcher)
         self._is_split[view.split_terms] = 1
-        self._counts[view.anchors.terms] += view.anchors.counts
+        self._anchors.append((matcher, view.anchors.terms, view.anchors.counts))
         self._companions[view.anchors.terms] |= view.anchors.companion_signatures
         self._always[matcher] |= view.anchors.region_only_signature[0]
         keys = view.segment.cell_keys
@@ -92,12 +94,12 @@ class Router:
     ) -> RoutedBatch:
         """Return the posts of every matcher that receives any, and the counts of what was shed."""
         bits = np.zeros((len(batch), self._width), np.uint64)
-        posts = (batch.terms, batch.bounds)
+        posts, hashes = (batch.terms, batch.bounds), batch.content_hashes()
         active = np.empty(len(batch.terms), np.uint32)
         tables = (self._matchers_of_term, self._is_split, self._matchers_of_cell, self._companions)
-        _route(*posts, positions.ravel(), batch.content_hashes(), *tables, active, bits)
+        _route(*posts, positions.ravel(), hashes, *tables, active, bits)
         spread = count_spread(bits, self.matchers)
-        counts = self._shed(shed, batch, active, bits) if shed.is_on else None
+        counts = self._shed(shed, batch, hashes, active, bits) if shed.is_on else None
         sizes = np.zeros((2, self.matchers + 1), np.uint64)
         count_outputs(batch.bounds, bits, sizes)
         offsets = np.concatenate([np.zeros((2, 1), np.uint64), np.cumsum(sizes, axis=1, dtype=np.uint64)], axis=1)
@@ -111,13 +113,28 @@ class Router:
         _distribute(*posts, active, bits, *needs, self._gaps_after, needed, scratch, ends, rows, terms)
         return RoutedBatch(slice_batches(offsets, ends, rows, terms), counts, spread)
 
+    @cached_property
+    def _holders(self) -> AnchorHolders:
+        return AnchorHolders.of(self._anchors, self._is_split)
+
+    @cached_property
+    def _uncounted_holders(self) -> AnchorHolders:
+        return self._holders.without_counts()
+
     def _shed(
-        self, shed: ShedDecision, batch: AnalyzedBatch, active: NDArray[np.uint32], bits: NDArray[np.uint64]
+        self,
+        shed: ShedDecision,
+        batch: AnalyzedBatch,
+        hashes: NDArray[np.uint64],
+        active: NDArray[np.uint32],
+        bits: NDArray[np.uint64],
     ) -> ShedPostCounts:
-        worth = np.ones(len(active), np.uint64)
+        keep_distinct(active, batch.bounds, len(self._is_split))
+        worth, holders = np.ones(len(active), np.uint64), self._uncounted_holders
         if shed.policy == "subscription":
-            match_potential(batch.terms, batch.bounds, active, self._companions, self._counts, worth)
-        return shed_posts(shed, active, batch.bounds, self._matchers_of_term, worth, bits, self._is_split)
+            match_potential(batch.terms, batch.bounds, active, self._companions, worth)
+            holders = self._holders
+        return shed_posts(shed.allowed_matchers(hashes), active, batch.bounds, holders, worth, bits)
 
 
 def slice_batches(

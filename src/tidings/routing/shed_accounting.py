@@ -32,6 +32,13 @@ class _AnchorTable:
         pairs = pairs[pairs >> 32 > 0]  # a region alone has no anchor
         return cls(pairs >> 32, pairs & 0xFFFFFFFF, view.segment.ids.to_numpy(zero_copy_only=False))
 
+    def select(self, lost: Ids, removed: NDArray[np.uint8]) -> tuple[Ids, Ids]:
+        """Return (anchor, id) of all subscriptions that are not removed and whose anchor is not 0 in `lost`."""
+        selected = np.flatnonzero(lost[self.anchors])
+        if len(removed):
+            selected = selected[removed[self.rows[selected]] == 0]
+        return self.anchors[selected], self.ids[self.rows[selected]]
+
 
 class ShedAccounting:
     """Estimates the lost matches per owner. Caches the anchors of segments and the owners: neither ever changes."""
@@ -44,38 +51,47 @@ class ShedAccounting:
         self._tables: dict[str, _AnchorTable] = {}
 
     def lost_matches_by_owner(self, index: Index, anchors: Ids, counts: Ids) -> dict[str, int]:
-        """Return per owner how many (subscription, post) pairs were not checked, given how often anchors were shed."""
+        """Return per owner how many (subscription, post) pairs were not checked.
+
+        ``counts[i]`` posts with ``anchors[i]``, which is anchor << 16 | matcher, were not sent to that matcher.
+        """
         if not len(anchors):
             return {}
         self._load_new_owners()
-        lost = np.zeros(index.manifest.terms + 1, np.int64)
-        lost[anchors] = counts
+        terms, matchers = anchors >> 16, anchors & 0xFFFF
+        lost_anywhere = np.zeros(index.manifest.terms + 1, np.int64)
+        np.add.at(lost_anywhere, terms, counts)
         totals = np.zeros(len(self._names) + 1, np.int64)
-        split_pairs: list[NDArray[np.int64]] = []  # subscriptions of hot terms are on several shards: count them once
-        for table, view in self._segments(index):
-            selected = np.flatnonzero(lost[table.anchors])
-            if len(view.removed):
-                selected = selected[view.removed[table.rows[selected]] == 0]
-            terms, ids = table.anchors[selected], table.ids[table.rows[selected]]
-            is_split = np.isin(terms, view.split_terms)
-            split_pairs.append(np.column_stack([terms[is_split], ids[is_split]]))
-            self._add(totals, lost, terms[~is_split], ids[~is_split])
-        if split_pairs:
-            self._add(totals, lost, *np.unique(np.concatenate(split_pairs), axis=0).T)
+        split_pairs: list[NDArray[np.int64]] = [np.zeros((0, 2), np.int64)]  # on several shards: count them once
+        lost = np.zeros_like(lost_anywhere)
+        for number, shard in enumerate(self._segments(index)):
+            here = matchers == number
+            lost[terms[here]] = counts[here]
+            for table, view in shard:
+                is_split = np.zeros(len(lost), bool)
+                is_split[view.split_terms] = True
+                anchors_here, ids = table.select(np.where(is_split, lost_anywhere, lost), view.removed)
+                copied = is_split[anchors_here]
+                split_pairs.append(np.column_stack([anchors_here, ids])[copied])
+                self._add(totals, lost, anchors_here[~copied], ids[~copied])
+            lost[terms[here]] = 0
+        self._add(totals, lost_anywhere, *np.unique(np.concatenate(split_pairs), axis=0).T)
         return {name: int(totals[number]) for name, number in self._names.items() if totals[number]}
 
     def _add(self, totals: Ids, lost: Ids, terms: Ids, ids: Ids) -> None:
         known = ids < len(self._owner_of)  # the others were deleted from the store
         np.add.at(totals, self._owner_of[ids[known]], lost[terms[known]])
 
-    def _segments(self, index: Index) -> list[tuple[_AnchorTable, SegmentView]]:
-        segments = {}
+    def _segments(self, index: Index) -> list[list[tuple[_AnchorTable, SegmentView]]]:
+        """Return the segments of every shard, each with its anchors."""
+        tables: dict[str, _AnchorTable] = {}
+        shards = []
         for shard in index.manifest.shards:
-            for record in shard:
-                view = index.open_segment(record)
-                segments[record.folder] = (self._tables.get(record.folder) or _AnchorTable.from_segment(view), view)
-        self._tables = {folder: table for folder, (table, _) in segments.items()}
-        return list(segments.values())
+            views = [(record.folder, index.open_segment(record)) for record in shard]
+            tables |= {name: self._tables.get(name) or _AnchorTable.from_segment(view) for name, view in views}
+            shards.append([(tables[name], view) for name, view in views])
+        self._tables = tables
+        return shards
 
     def _load_new_owners(self) -> None:
         new_owners = self._owners(len(self._owner_of) - 1)

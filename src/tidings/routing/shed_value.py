@@ -1,4 +1,4 @@
-"""Estimate per anchor how many subscriptions a post may match: the value of sending it.
+"""Estimate how probably a conjunction of an anchor matches a post: the value of sending it.
 
 An anchor has the number of its conjunctions and the union of their companion terms, but not which belongs to which. The
 estimate assumes that a post with some fraction of the companions may satisfy the same fraction of the conjunctions.
@@ -14,7 +14,7 @@ from tidings.query.anchors import SIGNATURE_WORDS, post_signature
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
-UNIT = 256  # value of one conjunction whose companions are all in the post; a signature has as many bits
+UNIT = 1 << 16  # value of one conjunction whose companions are all in the post
 
 
 @inline
@@ -26,9 +26,9 @@ def _popcount(bits):  # type: ignore[no-untyped-def]
     return (bits * uint64(0x0101010101010101)) >> uint64(56)
 
 
-@kernel(types.void, read(uint32), read(uint32, 2), read(uint32), read(uint64, 2), read(uint32), write(uint64))
-def match_potential(terms, bounds, active, companions, counts, worth):  # type: ignore[no-untyped-def]
-    """Write the value of each active anchor of each post, at least 1."""
+@kernel(types.void, read(uint32), read(uint32, 2), read(uint32), read(uint64, 2), write(uint64))
+def match_potential(terms, bounds, active, companions, worth):  # type: ignore[no-untyped-def]
+    """Write the value of one conjunction of each active anchor of each post, at least 1."""
     for post in range(uint64(bounds.shape[0])):
         start, end = uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])
         signature = post_signature(terms, start, end)
@@ -40,4 +40,4 @@ def match_potential(terms, bounds, active, companions, counts, worth):  # type: 
             for word in range(uint64(SIGNATURE_WORDS)):
                 companion_bits += _popcount(companions[term, word])
                 common_bits += _popcount(companions[term, word] & signature[word])
-            worth[at] = max(_ONE, uint64(counts[term]) * uint64(UNIT) * common_bits // max(_ONE, companion_bits))
+            worth[at] = max(_ONE, uint64(UNIT) * common_bits // max(_ONE, companion_bits))

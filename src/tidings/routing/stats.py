@@ -24,9 +24,8 @@ def _no_counts() -> Counts:
 class RoutingStats:
     """Statistics of some posts: ``spread[n]`` of them reach `n` matchers without shedding.
 
-    `shed_by_matcher` counts the posts not sent to each matcher, ``shed_by_anchor[i]`` those for which anchor
-    ``anchors[i]`` reached fewer matchers, ``sent_by_cell[i]`` the posts sent for ``cells[i]``, which is
-    cell · matchers + matcher.
+    `shed_by_matcher` counts the posts not sent to each matcher, ``shed_by_anchor[i]`` those of them with ``anchors[i]``
+    (anchor << 16 | matcher), ``sent_by_cell[i]`` the posts sent for ``cells[i]`` (cell · matchers + matcher).
     """
 
     spread: Counts = field(default_factory=_no_counts)
@@ -47,9 +46,8 @@ class RoutingStats:
         cells = _sent_by_cell(routed, matchers)
         if routed.shed is None:
             return cls(routed.spread, _no_counts(), _no_counts(), _no_counts(), *sample, *cells)
-        anchors = np.flatnonzero(routed.shed.by_anchor)
-        by_anchor = routed.shed.by_anchor[anchors]
-        return cls(routed.spread, routed.shed.by_matcher[:matchers], anchors, by_anchor, *sample, *cells)
+        by_anchor = routed.shed.by_anchor()
+        return cls(routed.spread, routed.shed.by_matcher[:matchers], *by_anchor, *sample, *cells)
 
     @property
     def posts(self) -> int:

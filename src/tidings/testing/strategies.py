@@ -84,9 +84,13 @@ positions = st.one_of(
     st.sampled_from([(None, 3.0), (3.0, None), (float("nan"), 3.0)]),
 )
 _tokens = st.sampled_from([*WORDS, *WORDS, *TAGS, *STOP_WORDS, *UNSEEN])
-_short = st.lists(st.tuples(_tokens, st.sampled_from(SEPARATORS)).map("".join), max_size=12).map("".join)
+_pieces = st.tuples(_tokens, st.sampled_from(SEPARATORS)).map("".join)
+_short = st.lists(_pieces, max_size=12).map("".join)
+_repeated = st.lists(_pieces, min_size=1, max_size=4).flatmap(
+    lambda few: st.lists(st.sampled_from(few), min_size=4, max_size=16).map("".join)
+)
 _long = st.integers(0, 1 << 30).map(lambda seed: long_text(seed, 400))
-texts = st.one_of(_short, _short, _short, _short, _long, st.just(""))
+texts = st.one_of(_short, _short, _repeated, _repeated, _long, st.just(""))
 posts = st.tuples(texts, positions).map(lambda post: RawPost(post[0], *post[1]))
 post_lists = st.lists(posts, max_size=12)
 
