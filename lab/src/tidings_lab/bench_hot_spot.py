@@ -19,7 +19,7 @@ import pyarrow as pa
 from tidings.balance.rebalance.options import RebalanceOptions
 from tidings_lab.located_posts import as_located, load_located
 from tidings_lab.progress import Report, print_line
-from tidings_lab.simulated_stream import NO_REBALANCING, BatchCost, SimulatedStream
+from tidings_lab.simulated_stream import NO_REBALANCING, build_state, run_in_turns, summarize_batches
 from tidings_lab.spatial_scenarios import SCENARIOS
 from tidings_lab.spatial_workload import Tweets, draw_subscriptions
 
@@ -33,6 +33,7 @@ ARMS: Mapping[str, RebalanceOptions] = {
 REFERENCE = "unchanged"
 WORKLOADS = ("balanced", "hot spot")
 _WARM_UPS = 2  # batches
+Phase = dict[str, dict[str, Any]]  # totals of a phase by arm
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,66 +82,37 @@ def _measure_workload(
 ) -> list[dict[str, Any]]:
     draw = SCENARIOS[workload](unseen, np.random.default_rng([seed, 8]))
     with ExitStack() as stack:
-        streams = {}
-        for name, options in ARMS.items():
-            (folder / name).mkdir(parents=True)
-            streams[name] = SimulatedStream(
-                folder / name, subscriptions, PARTITIONER, MATCHERS, as_located(known), options
-            )
-            stack.callback(streams[name].close)
-        for _ in range(_WARM_UPS):
-            posts = known.slice(0, sizes.batch_posts)
-            for stream in streams.values():
-                stream.run_batch(posts, sizes.batch_s)
-        phases: dict[str, list[list[BatchCost]]] = {name: [] for name in ARMS}
-        for phase in range(sizes.phases):
-            batches = [draw(phase, sizes.batch_posts) for _ in range(sizes.batches)]
-            costs: dict[str, list[BatchCost]] = {name: [] for name in ARMS}
-            for number, posts in enumerate(batches):
-                for at in range(len(ARMS)):
-                    name = list(ARMS)[(at + number) % len(ARMS)]
-                    costs[name].append(streams[name].run_batch(posts, sizes.batch_s))
-            for name, measured in costs.items():
-                phases[name].append(measured)
-            rates = "; ".join(
-                f"{name} {measure_phase(measured)['throughput']:,.0f}" for name, measured in costs.items()
-            )
-            report(f"  {workload}, phase {phase + 1}, posts/s of the slowest matcher: {rates}")
+        open_copy = build_state(folder / "state", subscriptions, PARTITIONER, MATCHERS, as_located(known))
+        streams = {name: open_copy(folder / name, options, None) for name, options in ARMS.items()}
+        for stream in streams.values():
+            stack.callback(stream.close)
+        run_in_turns(streams, [known.slice(0, sizes.batch_posts)] * _WARM_UPS, sizes.batch_s)
+        phases: list[Phase] = []
+        for number in range(sizes.phases):
+            batches = [draw(number, sizes.batch_posts) for _ in range(sizes.batches)]
+            costs = run_in_turns(streams, batches, sizes.batch_s)
+            phases.append({name: summarize_batches(measured) for name, measured in costs.items()})
+            rates = "; ".join(f"{name} {measured['throughput']:,.0f}" for name, measured in phases[-1].items())
+            report(f"  {workload}, phase {number + 1}, posts/s of the slowest matcher: {rates}")
     seconds = sizes.phases * sizes.batches * sizes.batch_s
-    return [_summarize(workload, name, phases[name], phases[REFERENCE], seconds) for name in ARMS]
+    return [_summarize(workload, name, phases, seconds) for name in ARMS]
 
 
-def measure_phase(costs: list[BatchCost]) -> dict[str, Any]:
-    """Return the throughput of the slowest matcher in a phase, and the work."""
-    by_matcher = np.sum([cost.matching for cost in costs], axis=0)
-    posts = sum(cost.posts for cost in costs)
-    return {
-        "throughput": posts / float(by_matcher.max()),
-        "slowest_s": float(by_matcher.max()),
-        "time_imbalance": float(by_matcher.max() / by_matcher.mean()),
-        "work_s": float(by_matcher.sum()),
-        "rebalancing_s": sum(cost.rebalancing for cost in costs),
-        "switches": sum(cost.is_switch for cost in costs),
-        "bytes_written": sum(cost.bytes_written for cost in costs),
-        "posts": posts,
-    }
-
-
-def _summarize(
-    workload: str, arm: str, phases: list[list[BatchCost]], reference: list[list[BatchCost]], seconds: float
-) -> dict[str, Any]:
-    """Return totals over all phases; the throughput of all posts is limited by the slowest matcher of each phase."""
-    measured, others = ([measure_phase(costs) for costs in one] for one in (phases, reference))
-    slowest, other = (sum(phase["slowest_s"] for phase in one) for one in (measured, others))
-    rebalancing = sum(phase["rebalancing_s"] for phase in measured)
+def _summarize(workload: str, arm: str, phases: list[Phase], seconds: float) -> dict[str, Any]:
+    """Return totals over all phases; the slowest matcher of each phase limits its throughput."""
+    own = [phase[arm] for phase in phases]
+    slowest, other = (sum(phase[name]["slowest_s"] for phase in phases) for name in (arm, REFERENCE))
+    posts, rebalancing, steps, written = (
+        sum(phase[name] for phase in own) for name in ("posts", "rebalancing_s", "steps", "bytes_written")
+    )
     return {
         "workload": workload,
         "arm": arm,
-        "throughput": sum(phase["posts"] for phase in measured) / slowest,
+        "throughput": posts / slowest,
         "ratio_to_unchanged": other / slowest,
-        "time_imbalance": float(np.mean([phase["time_imbalance"] for phase in measured])),
+        "time_imbalance": float(np.mean([phase["time_imbalance"] for phase in own])),
         "rebalancing_share_of_core": rebalancing / seconds,
-        "switches": sum(phase["switches"] for phase in measured),
-        "bytes_written": sum(phase["bytes_written"] for phase in measured),
-        "phases": measured,
+        "steps": steps,
+        "bytes_written": written,
+        "phases": own,
     }

@@ -6,10 +6,12 @@ matchers run one after another. A version that is built in the background is rea
 
 from __future__ import annotations
 
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 from tidings.balance.rebalance.options import RebalanceOptions
 from tidings.balance.spatial_fit import PostSample
 from tidings.balance.spec import PlanSpec
+from tidings.index.builder import prepare_merge
 from tidings.index.reader import Index
 from tidings.routing.stats import RoutingStats, merge_stats
 from tidings.spark.execution_mode import make_plan_record
@@ -30,6 +33,7 @@ from tidings_lab.simulated_spatial_matchers import PostBatch, SimulatedSpatialCl
 
 NO_REBALANCING = RebalanceOptions(factor=None, interval_s=None)
 ARROW_BATCH_POSTS = 10_000  # the product samples texts per Arrow batch
+_INDEX = "index"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,35 +50,66 @@ class BatchCost:
     bytes_written: int
 
 
+def build_state(
+    folder: Path, subscriptions: pa.Table, partitioner: str, matchers: int, sample: PostSample
+) -> Callable[[Path, RebalanceOptions, Sequence[float] | None], SimulatedStream]:
+    """Build store and index of a stream whose plan is learned from a sample; return how to open a copy of them."""
+    folder.mkdir(parents=True)
+    spec = PlanSpec.parse(partitioner, matchers, "anchor")
+    with open_store(folder) as store:
+        store.subscriptions.add_many(to_rows(subscriptions))
+        _learn_plan(IndexUpdater(store, folder / _INDEX, make_plan_record(spec)), spec, sample)
+
+    def open_copy(copy: Path, options: RebalanceOptions, speeds: Sequence[float] | None = None) -> SimulatedStream:
+        shutil.copytree(folder, copy)
+        return SimulatedStream(copy, spec, options, speeds)
+
+    return open_copy
+
+
+def _learn_plan(updater: IndexUpdater, spec: PlanSpec, sample: PostSample) -> None:
+    updater.start_refresh(spec.refit(lambda: sample))
+    updater.wait_for_build()
+    updater.refresh()
+    if updater.plan_error is not None:
+        raise updater.plan_error
+
+
 class SimulatedStream:
     """Matches batches at simulated times. `speeds`: of the machines of the matchers; 1 is the speed of this one."""
 
     def __init__(
-        self,
-        folder: Path,
-        subscriptions: pa.Table,
-        partitioner: str,
-        matchers: int,
-        sample: PostSample,
-        rebalance: RebalanceOptions,
-        speeds: Sequence[float] | None = None,
+        self, folder: Path, spec: PlanSpec, rebalance: RebalanceOptions, speeds: Sequence[float] | None = None
     ) -> None:
-        self._index_folder, self._now, self._batch = folder / "index", 0.0, 0
-        self._speeds = np.ones(matchers) if speeds is None else np.asarray(speeds, np.float64)
+        self._index_folder, self._now, self._batch, self._spec = folder / _INDEX, 0.0, 0, spec
+        self._speeds = np.ones(spec.matchers) if speeds is None else np.asarray(speeds, np.float64)
         self.store = open_store(folder)
-        self.store.subscriptions.add_many(to_rows(subscriptions))
-        spec = PlanSpec.parse(partitioner, matchers, "anchor")
+        self._ids = np.array(self.store.subscriptions.ids(""), np.int64)
         self.updater = IndexUpdater(self.store, self._index_folder, make_plan_record(spec))
-        self.updater.start_refresh(spec.refit(lambda: sample))
-        self.updater.wait_for_build()
-        self.updater.refresh()
-        assert self.updater.plan_error is None, self.updater.plan_error
         self._refresher = PlanRefresher(self.updater, self.store, spec, clock=lambda: self._now)
         self.rebalancer = Rebalancer(
             self.updater, spec, self._refresher.recent, rebalance, folder / "rebalance.json", clock=lambda: self._now
         )
         self._live = LiveIndex(self.updater, self._refresher, self.rebalancer)
         self._cluster = SimulatedSpatialCluster(self.updater.index)
+
+    def learn_plan(self, sample: PostSample) -> None:
+        """Learn a new plan now and place all subscriptions by it."""
+        _learn_plan(self.updater, self._spec, sample)
+
+    def replace_subscriptions(self, rows: NDArray[np.int64], subscriptions: pa.Table) -> None:
+        """Replace the subscriptions in some rows, bring the index up to date, and merge its segments.
+
+        Otherwise a stream that moved cells would have other segments than one that did not.
+        """
+        self.store.subscriptions.remove_many(self._ids[rows].tolist())
+        self._ids[rows] = self.store.subscriptions.add_many(to_rows(subscriptions.take(pa.array(rows))))
+        while self.updater.refresh().manifest.log_position < self.store.subscriptions.position():
+            self.updater.wait_for_build()
+        self.updater.wait_for_build()
+        self.updater.start_build(prepare_merge)
+        self.updater.wait_for_build()
+        self.updater.refresh()
 
     def close(self) -> None:
         self.updater.close()
@@ -150,6 +185,35 @@ class SimulatedStream:
         start = time.process_time()
         self._live.observe_batch(index, sampled, sent.tolist())
         return time.process_time() - start
+
+
+def run_in_turns(
+    streams: Mapping[str, SimulatedStream], batches: Sequence[pa.Table], batch_s: float, repetitions: int = 1
+) -> dict[str, list[BatchCost]]:
+    """Run every batch on all streams, in rotating order, so that disturbances affect all of them."""
+    names = list(streams)
+    costs: dict[str, list[BatchCost]] = {name: [] for name in names}
+    for number, posts in enumerate(batches):
+        for at in range(len(names)):
+            name = names[(at + number) % len(names)]
+            costs[name].append(streams[name].run_batch(posts, batch_s, repetitions))
+    return costs
+
+
+def summarize_batches(costs: Sequence[BatchCost]) -> dict[str, Any]:
+    """Return the throughput of the busiest matcher over some batches, and the work."""
+    by_matcher = np.sum([cost.matching for cost in costs], axis=0)
+    posts = sum(cost.posts for cost in costs)
+    return {
+        "posts": posts,
+        "throughput": posts / float(by_matcher.max()),
+        "slowest_s": float(by_matcher.max()),
+        "time_imbalance": float(by_matcher.max() / by_matcher.mean()),
+        "work_ns": 1e9 * float(by_matcher.sum()) / posts,
+        "rebalancing_s": sum(cost.rebalancing for cost in costs),
+        "steps": sum(cost.is_switch for cost in costs),
+        "bytes_written": sum(cost.bytes_written for cost in costs),
+    }
 
 
 def to_rows(subscriptions: pa.Table) -> list[NewSubscription]:

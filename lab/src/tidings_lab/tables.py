@@ -258,7 +258,7 @@ def _write_hot_spot(measured: dict[str, Any]) -> Iterator[str]:
             f"{row['throughput']:,.0f}",
             f"{row['ratio_to_unchanged']:.2f}",
             f"{row['time_imbalance']:.2f}",
-            f"{row['switches']:,}",
+            f"{row['steps']:,}",
             f"{row['bytes_written'] / 1e6:,.2f}",
             f"{row['rebalancing_share_of_core']:.2%}",
         )
