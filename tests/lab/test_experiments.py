@@ -19,7 +19,7 @@ FAST = ("shedding", "detection", "scaling", "workloads")  # the others take more
 
 def test_experiments_are_in_the_order_of_their_numbers() -> None:
     assert NAMES[:2] == ["scalability", "subscriptions"]
-    assert NAMES.index("correlations") < NAMES.index("space-baselines") < NAMES.index("space-switching")
+    assert NAMES.index("correlations") < NAMES.index("space-baselines") < NAMES.index("space-adjustment")
     assert NAMES.index("bandwidth") < NAMES.index("latency")
 
 

@@ -58,6 +58,18 @@ def test_q3_has_regions_of_both_kinds_and_some_of_them_change():
     assert 0.03 < changed < 0.2
 
 
+@pytest.mark.parametrize("query_set", ["Q3 by population", "Q3 front"])
+def test_a_tenth_of_the_regions_by_population_has_a_tenth_of_the_queries(query_set):
+    drawn = make_tweets()
+    before, after = (draw_subscriptions(query_set, 4000, drawn, 1, flipped) for flipped in (0.2, 0.3))
+    changed = np.abs(sides_km(before) - sides_km(after)) > 1e-6
+    assert 0.08 < np.mean(changed) < 0.12
+    west = np.array(before.column("region").to_pylist())[:, 0]
+    if query_set == "Q3 front":
+        assert np.all((west[changed] > np.quantile(west, 0.15)) & (west[changed] < np.quantile(west, 0.35)))
+        assert np.mean(sides_km(before)[west > np.quantile(west, 0.25)] > 50) == 0
+
+
 def test_same_seed_draws_the_same_subscriptions():
     assert draw_subscriptions("Q3", 50, make_tweets(), 3).equals(draw_subscriptions("Q3", 50, make_tweets(), 3))
     assert not draw_subscriptions("Q3", 50, make_tweets(), 3).equals(draw_subscriptions("Q3", 50, make_tweets(), 4))

@@ -1,7 +1,7 @@
 """Posts whose places change, so that the loads of the matchers change: phases of batches, drawn from real posts.
 
 `balanced` is the stationary stream for comparison. `hot spot`: in every phase a crowd somewhere else writes a part of
-all posts. `day and night`: a phase per hour of the day, from the timestamps of the posts.
+all posts. `day and night`: a phase per four hours of the day, from the timestamps of the posts.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 Rows = NDArray[np.int64]
+_HOURS_PER_PHASE = 4
 DrawPhase = Callable[[int, int], pa.Table]  # number of the phase, posts → posts of this phase
 
 
@@ -48,12 +49,12 @@ def draw_hot_spot(posts: pa.Table, rng: np.random.Generator, crowds: Crowds = Cr
 
 
 def draw_day_and_night(posts: pa.Table, rng: np.random.Generator) -> DrawPhase:
-    """Draw the posts of phase `n` from those written in hour `n` of the day (UTC), of all days."""
+    """Draw the posts of phase `n` from those written in part `n` of the day (UTC), of all days."""
     hours = pc.cast(pc.utf8_slice_codeunits(posts.column("time"), 11, 13), pa.int64()).to_numpy()
-    by_hour = [np.flatnonzero(hours == hour) for hour in range(24)]
+    by_part = [np.flatnonzero(hours // _HOURS_PER_PHASE == part) for part in range(24 // _HOURS_PER_PHASE)]
 
     def draw(phase: int, count: int) -> pa.Table:
-        rows = by_hour[phase % 24]
+        rows = by_part[phase % len(by_part)]
         return posts.take(pa.array(rows[rng.integers(0, len(rows), count)]))
 
     return draw

@@ -3,6 +3,9 @@
 Q1: one to three words joined by AND or OR, drawn by their frequency in the tweets, in a square of 1 to 50 km around the
 position of a tweet. Q2: squares up to 100 km, and at least one word that is not among the most frequent 1 %. Q3: a
 hundred regions of equal size, each with queries of Q1 or of Q2.
+
+Two variants of Q3 have regions with equal numbers of tweets: in *Q3 by population* the regions that change their kind
+are chosen at random as in Q3. In *Q3 front* all begin with Q1, and the regions change to Q2 from west to east.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from tidings.balance.corpus import Corpus
 from tidings.schemas import REGION_TYPE
 from tidings.text.reference_analyzer import analyze
 
-QUERY_SETS = ("Q1", "Q2", "Q3")
+QUERY_SETS = ("Q1", "Q2", "Q3", "Q3 by population", "Q3 front")
 _SIDES_KM = {"Q1": (1.0, 50.0), "Q2": (1.0, 100.0)}
 _FREQUENT = 0.01  # share of words that count as frequent in Q2
 _KM_PER_DEGREE = 111.195
@@ -60,14 +63,35 @@ def draw_subscriptions(query_set: str, count: int, tweets: Tweets, seed: int, fl
 def _is_q2(
     query_set: str, centers: NDArray[np.float64], positions: NDArray[np.float64], seed: int, flipped: float
 ) -> NDArray[np.bool_]:
-    if query_set != "Q3":
+    if query_set in _SIDES_KM:
         return np.full(len(centers), query_set == "Q2")
+    region = _region_by_size(centers, positions) if query_set == "Q3" else _region_by_population(centers, positions)
+    kinds = np.random.default_rng([seed, 3]).random(_STRIPES * _STRIPES) < 0.5
+    order = np.random.default_rng([seed, 4]).permutation(len(kinds))
+    if query_set == "Q3 front":
+        kinds[:], order = False, np.arange(len(kinds))
+    changed = order[: round(flipped * len(kinds))]
+    kinds[changed] = ~kinds[changed]
+    return np.asarray(kinds[region])
+
+
+def _region_by_size(centers: NDArray[np.float64], positions: NDArray[np.float64]) -> NDArray[np.int64]:
     low, high = positions.min(axis=0), positions.max(axis=0)
     stripe = np.minimum(_STRIPES - 1, ((centers - low) / np.maximum(high - low, 1e-9) * _STRIPES).astype(np.int64))
-    kinds = np.random.default_rng([seed, 3]).random(_STRIPES * _STRIPES) < 0.5
-    changed = np.random.default_rng([seed, 4]).permutation(len(kinds))[: round(flipped * len(kinds))]
-    kinds[changed] = ~kinds[changed]
-    return np.asarray(kinds[stripe[:, 1] * _STRIPES + stripe[:, 0]])
+    return np.asarray(stripe[:, 0] * _STRIPES + stripe[:, 1])
+
+
+def _region_by_population(centers: NDArray[np.float64], positions: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the numbers of regions, from west to east: stripes with equally many positions, cut into equal parts."""
+    shares = np.arange(1, _STRIPES) / _STRIPES
+    bounds = np.quantile(positions[:, 0], shares)
+    stripe, stripe_of_position = (np.searchsorted(bounds, some[:, 0], "right") for some in (centers, positions))
+    part = np.zeros(len(centers), np.int64)
+    for number in range(_STRIPES):
+        inside, lats = stripe == number, positions[stripe_of_position == number, 1]
+        if len(lats):  # else nothing lies between two equal bounds
+            part[inside] = np.searchsorted(np.quantile(lats, shares), centers[inside, 1], "right")
+    return np.asarray(stripe * _STRIPES + part, np.int64)
 
 
 def _squares(centers: NDArray[np.float64], is_q2: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.float64]:
