@@ -10,7 +10,7 @@ from tidings.index.manifest import PlanRecord
 from tidings.spark.index_shipping import shared_path_ref
 from tidings.spark.pipeline import matched_posts
 from tidings.spark.post_columns import select_all_fields
-from tidings.stream.commit_queue import split_chunk
+from tidings.stream.commit_queue import collect_matches, split_chunk
 
 QUERIES = ["storm", "sunny", "storm sunny", "storm OR sunny OR night"]
 POSTS = [("x", "a storm"), ("x", "a sunny day"), ("y", "sunny storms"), ("x", None), ("z", "nothing")]
@@ -34,6 +34,22 @@ def test_posts_that_share_an_id_keep_their_own_subscriptions(spark, index):
     ]
     assert [(row["id"], row["reason"]) for row in found if row["reason"]] == [("x", "the text is missing")]
     assert list(found[0]) == ["id", "text", "reason", "subscriptions"]
+
+
+@pytest.mark.parametrize("posts", [[], [("x", None)] * 3, [("x", "nothing"), ("y", None)], POSTS * 40])
+def test_spill_files_have_the_rows_that_are_returned_without_a_folder(spark, index, tmp_path, posts):
+    frame = select_all_fields(spark.createDataFrame(posts, "id string, text string").repartition(3))
+    rows = split_chunk(matched_posts(frame, index, shared_path_ref(index)).toArrow())
+    spilled = collect_matches(matched_posts(frame, index, shared_path_ref(index), folder=tmp_path / "s"), tmp_path / "s")
+    written = [split_chunk(table) for table in spilled.tables()]
+    assert spilled.rejected == len(rows.rejected) == sum(text is None for _, text in posts)
+    found = sorted(match for chunk in written for match in _pairs(chunk))
+    assert found == sorted(_pairs(rows))
+
+
+def _pairs(chunk):
+    texts, subscriptions = chunk.posts["text"].to_pylist(), chunk.matches["subscription"].to_pylist()
+    return [(texts[row], s) for row, s in zip(chunk.matches["post_row"].to_pylist(), subscriptions, strict=True)]
 
 
 def test_invalid_utf8_text_is_rejected_and_the_batch_continues(spark, index):

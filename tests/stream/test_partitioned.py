@@ -40,7 +40,7 @@ def test_the_matches_are_exact(finished_stream, state):
     assert stored_matches(state) == expected_matches(feed.rows, QUERIES)
 
 
-def test_every_row_is_counted_once_although_it_is_read_three_times(finished_stream):
+def test_every_row_is_counted_once(finished_stream):
     feed, snapshot = finished_stream
     assert snapshot.posts == len(feed.rows) + 2
     assert snapshot.rejected == 2

@@ -1,24 +1,41 @@
-"""Remove duplicate matches: several matchers may find a subscription whose conjunctions are on several shards."""
+"""Merge the hits of several matchers: they may find the same subscription if its conjunctions are on several shards."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 
-def hits_schema(subscription_type: pa.DataType, post_type: pa.DataType) -> pa.Schema:
+def hits_schema(subscription_type: pa.DataType, post_type: pa.DataType | None = None) -> pa.Schema:
     """Return the schema of the hits of one matcher; `shared` marks those that other matchers may find as well."""
-    return pa.schema(
-        [
-            ("post", pa.uint32()),
-            ("post_id", post_type),
-            ("subscription_id", subscription_type),
-            ("shared", pa.bool_()),
-        ]
-    )
+    fields = [("post", pa.uint32()), ("subscription_id", subscription_type), ("shared", pa.bool_())]
+    return pa.schema(fields if post_type is None else [*fields, ("post_id", post_type)])
+
+
+def drop_repeated(hits: pa.Table) -> pa.Table:
+    """Return the hits of a batch without repetitions. Only shared hits are compared; they come last.
+
+    Posts are identified by their row in the batch, so two posts with the same id stay two posts.
+    """
+    shared = hits.filter(hits["shared"])
+    if not len(shared):
+        return hits
+    numbered = shared.append_column("row", pa.array(range(len(shared))))
+    groups = numbered.group_by(["post", "subscription_id"], use_threads=False)  # threads would change the order
+    rows = groups.aggregate([("row", "min")])["row_min"]
+    return pa.concat_tables([hits.filter(pc.invert(hits["shared"])), shared.take(rows)])
+
+
+def group_by_post(posts: NDArray[np.uint32], ids: pa.Array, count: int) -> tuple[pa.Array, NDArray[np.uint32]]:
+    """Return the ids in the order of their posts, and the number of ids of each of `count` posts."""
+    keys = posts.astype(np.uint16) if count <= 1 << 16 else posts  # NumPy sorts short integers in linear time
+    order = np.argsort(keys, kind="stable")
+    return ids.take(pa.array(order)), np.bincount(posts, minlength=count).astype(np.uint32)
 
 
 @dataclass
@@ -48,8 +65,4 @@ class MatchDeduplicator:
         hits = pa.Table.from_batches(self._pending.pop(batch))
         del self._replies[batch]
         if len(hits):
-            # Posts are identified by their row in the batch, so two posts with the same id stay two posts.
-            numbered = hits.append_column("row", pa.array(range(len(hits))))
-            groups = numbered.group_by(["post", "subscription_id"], use_threads=False)  # threads would change the order
-            rows = groups.aggregate([("row", "min")]).column("row_min")
-            yield hits.take(rows)
+            yield drop_repeated(hits)

@@ -14,7 +14,7 @@ from tidings.text.analyzer import AnalyzedBatch
 
 @dataclass(frozen=True, slots=True)
 class RoutedPosts:
-    """Posts as a matcher receives them; `posts` are their rows in the original batch, null if not sent."""
+    """Posts as a matcher receives them: their rows in the batch and their ids, each null if not sent."""
 
     posts: pa.Array
     ids: pa.Array
@@ -22,13 +22,14 @@ class RoutedPosts:
     positions: NDArray[np.float64]
 
 
-def routed_schema(id_type: pa.DataType, terms: int, with_positions: bool, with_rows: bool) -> pa.Schema:
+def routed_schema(id_type: pa.DataType | None, terms: int, with_positions: bool, with_rows: bool) -> pa.Schema:
     """Return the schema of a blob, with the smallest types that the index allows.
 
-    Positions are needed for regions only, rows only where matches are deduplicated.
+    Positions are needed for regions only, rows only where hits are merged, ids (None: not sent) only in matches.
     """
     term = pa.uint16() if terms < 1 << 16 else pa.uint32()
-    fields = [("post_id", id_type), ("terms", pa.list_(term))]
+    fields = [("terms", pa.list_(term))]
+    fields += [("post_id", id_type)] if id_type is not None else []
     fields += [("post", pa.uint32())] if with_rows else []
     return pa.schema([*fields, ("lon", pa.float64()), ("lat", pa.float64())] if with_positions else fields)
 
@@ -38,7 +39,8 @@ def pack(routed: MatcherBatch, ids: pa.Array, positions: NDArray[np.float64], sc
     posts = pa.array(routed.posts)
     values = pa.array(routed.terms.astype(schema.field("terms").type.value_type.to_pandas_dtype()))
     terms = pa.ListArray.from_arrays(pa.array(routed.starts.view(np.int32)), values)
-    columns = {"post_id": ids.take(posts), "terms": terms, "post": posts}
+    columns = {"terms": terms, "post": posts}
+    columns |= {"post_id": ids.take(posts)} if "post_id" in schema.names else {}
     if "lon" in schema.names:
         columns |= {"lon": pa.array(positions[routed.posts, 0]), "lat": pa.array(positions[routed.posts, 1])}
     return pa.record_batch([columns[name] for name in schema.names], schema=schema).serialize()
@@ -54,4 +56,5 @@ def unpack(blob: pa.Buffer, schema: pa.Schema) -> RoutedPosts:
         positions = np.column_stack([np.asarray(batch.column("lon")), np.asarray(batch.column("lat"))])
     analyzed = AnalyzedBatch(np.asarray(lists.values).astype(np.uint32, copy=False), bounds)
     posts = batch.column("post") if "post" in schema.names else pa.nulls(batch.num_rows, pa.uint32())
-    return RoutedPosts(posts, batch.column("post_id"), analyzed, positions)
+    ids = batch.column("post_id") if "post_id" in schema.names else pa.nulls(batch.num_rows)
+    return RoutedPosts(posts, ids, analyzed, positions)

@@ -30,6 +30,19 @@ def iter_blobs(batches: ArrowBatches) -> Iterator[tuple[Any, ...]]:
             yield *label, blobs[row].as_buffer()
 
 
+def write_stream(batch: pa.RecordBatch) -> pa.Buffer:
+    """Serialize a batch with its schema."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return sink.getvalue()
+
+
+def read_stream(blob: pa.Buffer) -> pa.RecordBatch:
+    """Return the batch of `write_stream`."""
+    return pa.ipc.open_stream(blob).read_next_batch()
+
+
 def first_batch_number() -> int:
     """Return the first batch number of this task. No two tasks use the same numbers."""
     context = TaskContext.get()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
@@ -16,11 +16,13 @@ from tidings.matching import dedup
 from tidings.routing import wire
 from tidings.spark import post_columns, stages
 from tidings.spark.accumulators import ReportLoads, RoutingOptions, with_metrics
+from tidings.spark.arrow_blobs import Stage
+from tidings.spark.results import choose_writer
+from tidings.spark.session import count_cores
 from tidings.spark.spill import SPILLED_ROWS
 from tidings.spark.worker_state import IndexRef
 
 _SEND_ALL = RoutingOptions()
-_ROW = "_row"  # the number of a post in its batch
 
 
 def match_posts(
@@ -45,25 +47,23 @@ def _match_lists(
 ) -> DataFrame:
     """Return `post_id` and the list of its `subscriptions`. A post may have several such rows."""
     post_type = post_columns.id_type(posts)
-    subscription_type = index.id_type
-    lists = ArrayType(from_arrow_type(subscription_type), containsNull=False)
-    schema = StructType([StructField("post_id", post_type, False), StructField("subscriptions", lists, False)])
+    schema = StructType([StructField("post_id", post_type, False), _subscriptions_field(index)])
     columns = post_columns.select_columns(posts)
     if index.manifest.plan is None:
         return columns.mapInArrow(with_metrics(stages.match_replicated(ref), ref, report), schema)
     time_zone = posts.sparkSession.conf.get("spark.sql.session.timeZone")
-    arrow_type = to_arrow_type(post_type, timezone=time_zone)
-    routed_schema = wire.routed_schema(
-        arrow_type, index.manifest.terms, with_positions=index.manifest.regions, with_rows=index.manifest.shared
-    )
-    routed = columns.mapInArrow(stages.route(ref, routed_schema, routing), stages.ROUTED_SCHEMA)
-    by_matcher = routed.repartitionById(index.manifest.plan.matchers, "matcher")
+    arrow_type, tasks = to_arrow_type(post_type, timezone=time_zone), _count_tasks(posts, index)
+    routed_schema = _routed_schema(index, arrow_type, with_rows=index.manifest.shared)
+    routed = _send(columns, stages.route(ref, routed_schema, tasks, routing), tasks)
     if not index.manifest.shared:
-        return by_matcher.mapInArrow(with_metrics(stages.match_shard(ref, routed_schema), ref, report), schema)
-    hits_schema = dedup.hits_schema(subscription_type, arrow_type)
-    match = with_metrics(stages.match_shard_for_dedup(ref, routed_schema, hits_schema), ref, report)
-    hits = by_matcher.mapInArrow(match, stages.HITS_SCHEMA)
-    return _group_by_batch(hits).mapInArrow(stages.remove_duplicates(hits_schema), schema)
+        return routed.mapInArrow(with_metrics(stages.match_shards(ref, routed_schema), ref, report), schema)
+    hits_schema = dedup.hits_schema(index.id_type, arrow_type)
+    match = stages.match_shards_to_blobs(ref, routed_schema, hits_schema, tasks)
+    hits = _send(routed, with_metrics(match, ref, report), tasks)
+    # Sorted where Spark can, so that few batches are incomplete.
+    return (hits if hits.isStreaming else hits.sortWithinPartitions("batch")).mapInArrow(
+        stages.remove_duplicates(hits_schema), schema
+    )
 
 
 def matched_posts(
@@ -76,47 +76,43 @@ def matched_posts(
 ) -> DataFrame:
     """Return matched posts with the list of their `subscriptions`, and rejected posts with their `reason`.
 
-    One row per post: what a stream stores. `posts` come from `select_all_fields`. With a folder, workers may write
-    matched posts to files there (`spill`) and emit only their number, in the column `spilled_rows`.
+    One row per post: what a stream stores. `posts` come from `select_all_fields` and are not streaming. With a folder,
+    workers write matched posts to files there (`spill`) and emit only their number, in the column `spilled_rows`.
     """
-    if index.manifest.plan is not None:
-        rows = _matched_posts_partitioned(posts, index, ref, report, routing)
-        return rows if folder is None else rows.withColumn(SPILLED_ROWS, F.lit(None).cast("bigint"))
+    write = choose_writer(folder)
     fields = [StructField(field.name, field.dataType) for field in (*posts.schema.fields, _subscriptions_field(index))]
-    if folder is None:
-        stage, extra = stages.match_to_rows(ref), []
+    extra = [] if folder is None else [StructField(SPILLED_ROWS, LongType())]
+    schema = StructType([*fields, *extra])
+    if index.manifest.plan is None:
+        rows = posts.mapInArrow(with_metrics(stages.match_and_write(ref, write), ref, report), schema)
     else:
-        stage, extra = stages.match_to_files(ref, os.path.abspath(folder)), [StructField(SPILLED_ROWS, LongType())]
-    rows = posts.mapInArrow(with_metrics(stage, ref, report), StructType([*fields, *extra]))
+        tasks = _count_tasks(posts, index)
+        routed_schema, hits_schema = _routed_schema(index, None, with_rows=True), dedup.hits_schema(index.id_type)
+        routed = _send(posts, stages.route(ref, routed_schema, tasks, routing, with_posts=True), tasks)
+        match = stages.match_shards_to_blobs(ref, routed_schema, hits_schema, tasks)
+        replies = _send(routed, with_metrics(match, ref, report), tasks).sortWithinPartitions("batch")
+        rows = replies.mapInArrow(stages.merge_and_write(hits_schema, write), schema)
     is_rejected = "size(subscriptions) = 0"  # the stage emits posts without a match only if they are rejected
     reason = f"CASE WHEN {is_rejected} THEN {reject_reason_sql(posts.columns)} END"
     columns = post_columns.with_reason_sql(posts.columns, reason)
     return rows.selectExpr(*columns, "subscriptions", *(field.name for field in extra))
 
 
-def _matched_posts_partitioned(
-    posts: DataFrame, index: Index, ref: IndexRef, report: ReportLoads | None, routing: RoutingOptions
-) -> DataFrame:
-    """Identify posts by their row number: two posts of a batch may share an id, and only one of them match."""
-    numbered = posts.withColumn(_ROW, F.monotonically_increasing_id())
-    lists = _match_lists(numbered.withColumn("id", F.col(_ROW)), index, ref, report, routing)
-    by_row = lists.groupBy(F.col("post_id").alias(_ROW)).agg(
-        F.array_distinct(F.flatten(F.collect_list("subscriptions"))).alias("subscriptions")
-    )
-    reason = reject_reason_sql(posts.columns)
-    checked = numbered.selectExpr(*post_columns.with_reason_sql(posts.columns, reason), _ROW)
-    matched = checked.where("reason IS NULL").join(by_row, _ROW)
-    no_subscriptions = F.array().cast(_subscriptions_field(index).dataType)
-    rejected = checked.where("reason IS NOT NULL").withColumn("subscriptions", no_subscriptions)
-    return matched.unionByName(rejected).drop(_ROW)
+def _send(rows: DataFrame, stage: Stage, tasks: int) -> DataFrame:
+    """Run a stage that emits blobs, and send each blob to the task that its label names."""
+    return rows.mapInArrow(stage, stages.BLOB_SCHEMA).repartitionById(tasks, "task")
+
+
+def _count_tasks(posts: DataFrame, index: Index) -> int:
+    """Return the tasks that the matchers share: one each if there are enough cores. More tasks only cost time."""
+    assert index.manifest.plan is not None
+    return min(index.manifest.plan.matchers, count_cores(posts.sparkSession))
+
+
+def _routed_schema(index: Index, id_type: pa.DataType | None, with_rows: bool) -> pa.Schema:
+    return wire.routed_schema(id_type, index.manifest.terms, index.manifest.regions, with_rows)
 
 
 def _subscriptions_field(index: Index) -> StructField:
     """Declare that lists hold no nulls: otherwise Spark checks every element when it copies a list."""
     return StructField("subscriptions", ArrayType(from_arrow_type(index.id_type), containsNull=False))
-
-
-def _group_by_batch(hits: DataFrame) -> DataFrame:
-    """Put all hits of a batch into one partition, sorted where Spark can, so that few batches are incomplete."""
-    grouped = hits.repartition("batch")
-    return grouped if hits.isStreaming else grouped.sortWithinPartitions("batch")

@@ -1,28 +1,43 @@
-"""Stages that Spark runs in Python workers. Each only adapts: Arrow batch → arrays → pure function → Arrow batch."""
+"""Stages that Spark runs in Python workers. Each only adapts: Arrow batch → arrays → pure function → Arrow batch.
+
+In partitioned mode, blobs travel between the stages (`BLOB_SCHEMA`), one per batch and matcher. The posts themselves
+travel once, past the matchers (`NO_MATCHER`), to the stage that merges the hits of all matchers.
+"""
 
 from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidings.matching.dedup import MatchDeduplicator
+from tidings.matching.dedup import MatchDeduplicator, drop_repeated, group_by_post
+from tidings.routing.router import MatcherBatch, RoutedBatch
 from tidings.routing.stats import RoutingStats
-from tidings.routing.wire import pack, unpack
+from tidings.routing.wire import RoutedPosts, pack, unpack
 from tidings.spark.accumulators import RoutingOptions
-from tidings.spark.arrow_blobs import ArrowBatches, Stage, blob_batch, first_batch_number, iter_blobs
-from tidings.spark.spill import SPILLED_ROWS, open_task_file
+from tidings.spark.arrow_blobs import (
+    ArrowBatches,
+    Stage,
+    blob_batch,
+    first_batch_number,
+    iter_blobs,
+    read_stream,
+    write_stream,
+)
+from tidings.spark.results import BATCH_MATCHES, MatchedBatch, WriteResults, split_batches
 from tidings.spark.worker_state import IndexRef, LoadedIndex, open_index
 from tidings.text.searchable import join_searchable
 
-ROUTED_SCHEMA = "matcher int, batch bigint, sent int, blob binary"  # the posts of one batch for one matcher
-HITS_SCHEMA = "batch bigint, sent int, blob binary"  # the hits of one matcher in one batch
+# `task` is the partition of the next stage, `sent` the number of matchers that got posts of the batch.
+BLOB_SCHEMA = "task int, matcher int, batch bigint, sent int, blob binary"
+NO_MATCHER = -1
 _SEND_ALL = RoutingOptions()
-_BATCH_MATCHES = 1 << 15  # fits into the cache of a core
+_IS_REJECTED = "_is_rejected"
 
 
 def match_replicated(ref: IndexRef) -> Stage:
@@ -39,73 +54,34 @@ def match_replicated(ref: IndexRef) -> Stage:
     return stage
 
 
-def match_to_rows(ref: IndexRef) -> Stage:
-    """posts with all fields → matched ones with the list of their `subscriptions`; rejected ones with none."""
+def match_and_write(ref: IndexRef, write: WriteResults) -> Stage:
+    """posts with all fields → results, with the whole index (replicated mode)."""
 
     def stage(batches: ArrowBatches) -> ArrowBatches:
         index = open_index(ref)
-        for batch in batches:
-            yield from _split_batches(with_subscription_lists(batch, *_match_batch(index, batch)))
+        yield from write(_match_batch(index, batch) for batch in batches)
         index.end_task()
 
     return stage
 
 
-def match_to_files(ref: IndexRef, folder: str) -> Stage:
-    """Like `match_to_rows`, but write matched posts to a file and emit one row with their number."""
-
-    def stage(batches: ArrowBatches) -> ArrowBatches:
-        index, file = open_index(ref), open_task_file(folder)
-        for batch in batches:
-            ids, counts, rejected = _match_batch(index, batch)
-            rows = with_subscription_lists(batch, ids, counts, rejected[:0])
-            file.write(rows.append_column("reason", pa.nulls(rows.num_rows, pa.string())))
-            rejected_rows = with_subscription_lists(batch, ids[:0], np.zeros_like(counts), rejected)
-            if rejected_rows.num_rows:
-                yield rejected_rows.append_column(SPILLED_ROWS, pa.nulls(rejected_rows.num_rows, pa.int64()))
-        file.close()
-        if file.rows:
-            nulls = (pa.nulls(1, kind) for kind in rejected_rows.schema.types)
-            yield pa.record_batch([*nulls, pa.array([file.rows])], [*rejected_rows.schema.names, SPILLED_ROWS])
-        index.end_task()
-
-    return stage
-
-
-def _match_batch(index: LoadedIndex, batch: pa.RecordBatch) -> tuple[pa.Array, NDArray[np.uint32], NDArray[np.intp]]:
-    """Return the subscription ids in the order of the posts, the matches per post, and the rejected rows."""
+def _match_batch(index: LoadedIndex, batch: pa.RecordBatch) -> MatchedBatch:
     analyzed, positions = index.analyze(batch)
     segments = index.match(0, analyzed, positions)
     if len(segments) == 1:
-        return segments[0].ids, segments[0].hits.counts, analyzed.rejected
+        return MatchedBatch(batch, segments[0].ids, segments[0].hits.counts, analyzed.rejected)
     ids = pa.concat_arrays([pa.array([], index.index.id_type), *(segment.ids for segment in segments)])
     posts = np.concatenate([np.zeros(0, np.uint32), *(segment.hits.posts for segment in segments)])
-    counts = np.bincount(posts, minlength=batch.num_rows).astype(np.uint32)
-    return ids.take(pa.array(np.argsort(posts, kind="stable"))), counts, analyzed.rejected
+    return MatchedBatch(batch, *group_by_post(posts, ids, batch.num_rows), analyzed.rejected)
 
 
-def with_subscription_lists(
-    batch: pa.RecordBatch, ids: pa.Array, counts: NDArray[np.uint32], rejected: NDArray[np.intp]
-) -> pa.RecordBatch:
-    """Select matched posts, each with the list of its subscriptions, and rejected posts with an empty list."""
-    is_kept = counts > 0
-    is_kept[rejected] = True
-    starts = np.concatenate([[0], np.cumsum(counts[is_kept])]).astype(np.int32)
-    lists = pa.ListArray.from_arrays(pa.array(starts), ids)
-    rows = batch if is_kept.all() else batch.filter(pa.array(is_kept))
-    return pa.record_batch([*rows.columns, lists], [*rows.schema.names, "subscriptions"])
+def route(
+    ref: IndexRef, schema: pa.Schema, tasks: int, routing: RoutingOptions = _SEND_ALL, with_posts: bool = False
+) -> Stage:
+    """posts → routed posts: one blob per batch and matcher that can match any of them.
 
-
-def _split_batches(rows: pa.RecordBatch) -> ArrowBatches:
-    """Split rows with lists of `subscriptions` into batches that fit into the cache of a core."""
-    offsets = rows.column("subscriptions").offsets.to_numpy()
-    cuts = np.searchsorted(offsets[:-1], np.arange(0, offsets[-1], _BATCH_MATCHES))
-    for start, end in itertools.pairwise(np.unique([0, *cuts, rows.num_rows]).tolist()):
-        yield rows.slice(start, end - start)
-
-
-def route(ref: IndexRef, routed_schema: pa.Schema, routing: RoutingOptions = _SEND_ALL) -> Stage:
-    """posts → routed posts: one row per batch and matcher that can match any of them."""
+    `with_posts` adds one blob per batch with all fields of the posts that were routed or rejected.
+    """
 
     def stage(batches: ArrowBatches) -> ArrowBatches:
         index, stats = open_index(ref), []
@@ -114,14 +90,36 @@ def route(ref: IndexRef, routed_schema: pa.Schema, routing: RoutingOptions = _SE
             routed = index.router.route(analyzed, positions, routing.shed)
             if routing.report is not None:
                 stats.append(RoutingStats.from_routed(routed, *_sample_posts(batch, positions, routing.sample_texts)))
-            shares = routed.batches
-            blobs = [pack(share, batch.column("id"), positions, routed_schema) for share in shares]
-            matchers = pa.array([share.matcher for share in shares], pa.int32())
-            yield blob_batch(blobs, matcher=matchers, **_labels([number] * len(shares), len(shares)))
+            shares, blobs = routed.batches, []
+            if with_posts:
+                rows, shares = _keep_used_posts(routed, analyzed.rejected, batch.num_rows)
+                batch, positions = _mark_rejected(batch, analyzed.rejected).take(pa.array(rows)), positions[rows]
+                blobs = [write_stream(batch)] if len(rows) else []
+            matchers = [NO_MATCHER] * len(blobs) + [share.matcher for share in shares]
+            blobs += [pack(share, batch.column("id"), positions, schema) for share in shares]
+            yield blob_batch(blobs, **_labels([matcher % tasks for matcher in matchers], matchers, number, len(shares)))
         routing.report_stats(stats)
         index.end_task()
 
     return stage
+
+
+def _keep_used_posts(
+    routed: RoutedBatch, rejected: NDArray[np.intp], posts: int
+) -> tuple[NDArray[np.intp], list[MatcherBatch]]:
+    """Return the rows of posts that were routed or rejected, and the shares with these posts numbered from 0."""
+    is_used = np.zeros(posts, bool)
+    is_used[rejected] = True
+    for share in routed.batches:
+        is_used[share.posts] = True
+    row_of = np.cumsum(is_used, dtype=np.uint32) - np.uint32(1)
+    return np.flatnonzero(is_used), [replace(share, posts=row_of[share.posts]) for share in routed.batches]
+
+
+def _mark_rejected(batch: pa.RecordBatch, rejected: NDArray[np.intp]) -> pa.RecordBatch:
+    is_rejected = np.zeros(batch.num_rows, bool)
+    is_rejected[rejected] = True
+    return batch.append_column(_IS_REJECTED, pa.array(is_rejected))
 
 
 def _sample_posts(
@@ -138,35 +136,63 @@ def _sample_posts(
     return join_searchable(batch.take(pa.array(rows))).cast(pa.large_string()), positions[rows]
 
 
-def match_shard(ref: IndexRef, routed_schema: pa.Schema) -> Stage:
+def match_shards(ref: IndexRef, schema: pa.Schema) -> Stage:
     """routed posts → matches, if no subscription is on several matchers."""
 
     def stage(batches: ArrowBatches) -> ArrowBatches:
         index = open_index(ref)
-        for matcher, _, _, blob in iter_blobs(batches):
-            posts = unpack(blob, routed_schema)
+        for _, matcher, _, _, blob in iter_blobs(batches):
+            posts = unpack(blob, schema)
             for hits in index.match(matcher, posts.analyzed, posts.positions):
                 yield from _list_matches(hits.ids, posts.ids, hits.hits.counts)
 
     return stage
 
 
-def match_shard_for_dedup(ref: IndexRef, routed_schema: pa.Schema, hits_schema: pa.Schema) -> Stage:
-    """routed posts → packed hits, if duplicates must be removed afterwards."""
+def match_shards_to_blobs(ref: IndexRef, schema: pa.Schema, hits_schema: pa.Schema, tasks: int) -> Stage:
+    """routed posts → packed hits, to be merged per batch; the blobs of posts pass unchanged."""
 
     def stage(batches: ArrowBatches) -> ArrowBatches:
         index = open_index(ref)
-        for matcher, number, sent, blob in iter_blobs(batches):
-            posts = unpack(blob, routed_schema)
-            tables = []
-            for hits in index.match(matcher, posts.analyzed, posts.positions):
-                columns = [posts.posts.take(hits.posts), posts.ids.take(hits.posts), hits.ids, hits.is_shared]
-                tables.append(pa.record_batch(columns, schema=hits_schema))
-            table = pa.Table.from_batches(tables, hits_schema).combine_chunks()
-            batch = table.to_batches()[0] if len(table) else pa.RecordBatch.from_pylist([], hits_schema)
-            yield blob_batch([batch.serialize()], **_labels([number], sent))
+        for _, matcher, number, sent, blob in iter_blobs(batches):
+            if matcher != NO_MATCHER:
+                blob = _pack_hits(index, matcher, unpack(blob, schema), hits_schema)
+            yield blob_batch([blob], **_labels([number % tasks], [matcher], number, sent))
 
     return stage
+
+
+def _pack_hits(index: LoadedIndex, matcher: int, posts: RoutedPosts, schema: pa.Schema) -> pa.Buffer:
+    parts = []
+    for hits in index.match(matcher, posts.analyzed, posts.positions):
+        columns = {"subscription_id": hits.ids, "shared": hits.is_shared, "post": posts.posts.take(hits.posts)}
+        columns |= {"post_id": posts.ids.take(hits.posts)} if "post_id" in schema.names else {}
+        parts.append(pa.record_batch([columns[name] for name in schema.names], schema=schema))
+    return pa.concat_batches(parts or [pa.RecordBatch.from_pylist([], schema)]).serialize()
+
+
+def merge_and_write(hits_schema: pa.Schema, write: WriteResults) -> Stage:
+    """packed hits and the blobs of posts, sorted by batch → results."""
+
+    def results(batches: ArrowBatches) -> Iterator[MatchedBatch]:
+        for _, rows in itertools.groupby(iter_blobs(batches), key=lambda row: row[2]):
+            replies: list[pa.RecordBatch] = []
+            for _, matcher, _, _, blob in rows:
+                if matcher == NO_MATCHER:
+                    posts = read_stream(blob)
+                else:
+                    replies.append(pa.ipc.read_record_batch(blob, hits_schema))
+            yield _merge(posts, pa.Table.from_batches(replies, hits_schema))
+
+    return lambda batches: write(results(batches))
+
+
+def _merge(posts: pa.RecordBatch, hits: pa.Table) -> MatchedBatch:
+    hits = drop_repeated(hits).combine_chunks()
+    ids = pa.concat_arrays([pa.array([], hits["subscription_id"].type), *hits["subscription_id"].chunks])
+    is_rejected = posts.column(_IS_REJECTED).to_numpy(zero_copy_only=False)
+    grouped = group_by_post(hits["post"].to_numpy(), ids, posts.num_rows)
+    return MatchedBatch(posts.drop_columns([_IS_REJECTED]), *grouped, np.flatnonzero(is_rejected))
 
 
 def remove_duplicates(hits_schema: pa.Schema) -> Stage:
@@ -174,7 +200,7 @@ def remove_duplicates(hits_schema: pa.Schema) -> Stage:
 
     def stage(batches: ArrowBatches) -> ArrowBatches:
         deduplicator = MatchDeduplicator()
-        for number, sent, blob in iter_blobs(batches):
+        for _, _, number, sent, blob in iter_blobs(batches):
             yield from _list_table_matches(deduplicator.add(number, sent, pa.ipc.read_record_batch(blob, hits_schema)))
         yield from _list_table_matches(deduplicator.flush())
 
@@ -191,16 +217,19 @@ def _list_table_matches(tables: Iterable[pa.Table]) -> ArrowBatches:
 def _list_matches(subscription_ids: pa.Array, post_ids: pa.Array, counts: NDArray[np.uint32]) -> ArrowBatches:
     """Build rows for the JVM: a post id and the list of its subscriptions, `counts` per post.
 
-    A post with more than `_BATCH_MATCHES` matches gets several rows.
+    A post with more than `BATCH_MATCHES` matches gets several rows.
     """
     ends = np.cumsum(counts, dtype=np.int64)
-    cuts = np.union1d((ends - counts)[counts > 0], np.arange(0, len(subscription_ids), _BATCH_MATCHES))
+    cuts = np.union1d((ends - counts)[counts > 0], np.arange(0, len(subscription_ids), BATCH_MATCHES))
     lists = pa.ListArray.from_arrays(
         pa.array(np.append(cuts, len(subscription_ids)).astype(np.int32)), subscription_ids
     )
     posts = pa.array(np.searchsorted(ends, cuts, "right"))
-    yield from _split_batches(pa.record_batch([post_ids.take(posts), lists], ["post_id", "subscriptions"]))
+    yield from split_batches(pa.record_batch([post_ids.take(posts), lists], ["post_id", "subscriptions"]))
 
 
-def _labels(numbers: list[int], sent: int) -> dict[str, pa.Array]:
-    return {"batch": pa.array(numbers, pa.int64()), "sent": pa.array([sent] * len(numbers), pa.int32())}
+def _labels(tasks: list[int], matchers: list[int], number: int, sent: int) -> dict[str, pa.Array]:
+    """Return the label columns of the blobs of one batch."""
+    repeated = {"batch": pa.repeat(pa.scalar(number, pa.int64()), len(tasks))}
+    repeated["sent"] = pa.repeat(pa.scalar(sent, pa.int32()), len(tasks))
+    return {"task": pa.array(tasks, pa.int32()), "matcher": pa.array(matchers, pa.int32()), **repeated}

@@ -145,7 +145,7 @@ class MicroBatchRunner:
         routing = RoutingOptions(decision, self._routing_metrics.report, self.index.refresher.sample_texts)
         self.matcher_metrics.begin()
         self._routing_metrics.begin()
-        with self._timer("matching"), _cached_posts(posts, index):
+        with self._timer("matching"):
             rows = matched_posts(posts, index, shared_path_ref(index), self.matcher_metrics.report, routing, spill_dir)
             chunks = collect_matches(rows, spill_dir, spill_by_spark=input_bytes > SPARK_SPILL_BYTES)
         stats = self._routing_metrics.end()
@@ -190,16 +190,3 @@ def _start_of(stream: str, batch: int, index: Index, shed: str) -> BatchStart:
 
 def _plan_version(index: Index) -> int:
     return 1 if index.manifest.plan is None else index.manifest.plan.version
-
-
-@contextmanager
-def _cached_posts(posts: DataFrame, index: Index) -> Iterator[None]:
-    """Cache the posts in partitioned mode, which reads them three times."""
-    if index.manifest.plan is None:
-        yield
-        return
-    posts.persist()
-    try:
-        yield
-    finally:
-        posts.unpersist()

@@ -124,7 +124,7 @@ def _shard_hits(shard: Sequence[SegmentView], matchers: Sequence[MatcherWithIds]
     for (matcher, ids), view in zip(matchers, shard, strict=True):
         hits = matcher.match(posts.analyzed, posts.positions)
         rows, shared = pa.array(hits.posts), view.is_shared[hits.subscriptions].astype(bool)
-        columns = [posts.posts.take(rows), posts.ids.take(rows), ids[hits.subscriptions], shared]
+        columns = [posts.posts.take(rows), ids[hits.subscriptions], shared, posts.ids.take(rows)]
         batches.append(pa.record_batch([pa.array(column) for column in columns], schema=schema))
     table = pa.Table.from_batches(batches, schema).combine_chunks()
     return table.to_batches()[0] if len(table) else pa.RecordBatch.from_pylist([], schema)
