@@ -40,7 +40,9 @@ def test_posts_that_share_an_id_keep_their_own_subscriptions(spark, index):
 def test_spill_files_have_the_rows_that_are_returned_without_a_folder(spark, index, tmp_path, posts):
     frame = select_all_fields(spark.createDataFrame(posts, "id string, text string").repartition(3))
     rows = split_chunk(matched_posts(frame, index, shared_path_ref(index)).toArrow())
-    spilled = collect_matches(matched_posts(frame, index, shared_path_ref(index), folder=tmp_path / "s"), tmp_path / "s")
+    spilled = collect_matches(
+        matched_posts(frame, index, shared_path_ref(index), folder=tmp_path / "s"), tmp_path / "s"
+    )
     written = [split_chunk(table) for table in spilled.tables()]
     assert spilled.rejected == len(rows.rejected) == sum(text is None for _, text in posts)
     found = sorted(match for chunk in written for match in _pairs(chunk))
