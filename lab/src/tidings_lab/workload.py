@@ -29,6 +29,7 @@ from tidings_lab.sample_queries import NumberedPosts, make_conjunctions, number_
 
 KINDS = ("tweet", "topic", "repeated topic")
 TOPIC_WORDS = 5
+_FEWEST_DRAWN = 1_000
 _DRAWN = 1_000_000  # rows at a time, to limit the memory for ten million
 _KEPT_TERMS = 0.75  # of a post, where there are more subscriptions than posts
 _LENGTH_SKEW = 0.5  # of Zipf's law for the number of terms
@@ -131,7 +132,7 @@ def draw_tweet_based(posts: NumberedPosts, count: int, seed: int) -> NumberedSub
     for rows in np.array_split(rng.permutation(np.flatnonzero(np.diff(posts.starts))), max(1, len(posts) // _DRAWN)):
         drawn.add(take_posts(posts, rows))
     while drawn.missing and drawn.is_growing:
-        part = take_posts(posts, rng.integers(0, len(posts), min(_DRAWN, 2 * drawn.missing)))
+        part = take_posts(posts, rng.integers(0, len(posts), drawn.next_size))
         kept = rng.random(len(part.words)) < _KEPT_TERMS
         starts = np.concatenate([[0], np.cumsum(kept)])[part.starts]
         drawn.add(NumberedPosts(part.words[kept], starts.astype(np.int64), posts.terms))
@@ -150,7 +151,7 @@ def draw_topic_based(
     probabilities = np.arange(1, longest + 1) ** -_LENGTH_SKEW
     drawn = _DistinctRows(count, distinct)
     while drawn.missing and drawn.is_growing:
-        size = min(_DRAWN, 2 * drawn.missing if distinct else drawn.missing)
+        size = drawn.next_size if distinct else min(_DRAWN, drawn.missing)
         lengths = rng.choice(longest, size, p=probabilities / probabilities.sum()) + 1
         shuffled = np.argsort(rng.random((size, topics.shape[1])), axis=1)
         words = np.take_along_axis(topics[rng.integers(0, len(topics), size)], shuffled, axis=1)
@@ -168,6 +169,11 @@ class _DistinctRows:
         self._distinct = distinct
         self._seen = np.zeros(0, np.uint64)  # sorted hashes
         self._parts: list[NumberedPosts] = []
+
+    @property
+    def next_size(self) -> int:
+        """Return how many rows to draw: some are equal, and a draw without any new row ends the search."""
+        return min(_DRAWN, max(_FEWEST_DRAWN, 2 * self.missing))
 
     def add(self, rows: NumberedPosts) -> None:
         chosen = np.flatnonzero(np.diff(rows.starts))
@@ -255,7 +261,8 @@ def iter_workloads(posts: Posts, parameters: Mapping[str, Any], seed: int) -> It
     counts = parameters["subscriptions"]
     for name in parameters.get("datasets", [posts.source]):
         numbered = _judged(number_posts(posts_of(posts, name, seed).texts), parameters.get("judged_from", 0.0))
-        topics = cache(partial(_find_topics_of, numbered, parameters, seed))
+        most = words_per_topic(max(counts) if isinstance(counts, list) else counts, parameters["topics"])
+        topics = cache(partial(_find_topics_of, numbered, parameters, seed, most))
         for fold in make_folds(numbered, *sizes, seed):
             for count in counts if isinstance(counts, list) else [counts]:
                 for kind in parameters["kinds"]:
@@ -270,13 +277,13 @@ def _judged(posts: NumberedPosts, start: float) -> NumberedPosts:
 
 
 def _draw(
-    kind: str, fold: Fold, topics: Callable[[int], Any], count: int, parameters: Mapping[str, Any], seed: int
+    kind: str, fold: Fold, topics: Callable[[], Any], count: int, parameters: Mapping[str, Any], seed: int
 ) -> NumberedSubscriptions:
     if kind == "tweet":
         return draw_tweet_based(fold.known, count, seed + fold.number)
     is_distinct = kind == "topic"
     words = words_per_topic(count, parameters["topics"]) if is_distinct else TOPIC_WORDS
-    return draw_topic_based(topics(words), fold.known.terms, count, seed + fold.number, is_distinct)
+    return draw_topic_based(topics()[:, :words], fold.known.terms, count, seed + fold.number, is_distinct)
 
 
 def _find_topics_of(posts: NumberedPosts, parameters: Mapping[str, Any], seed: int, words: int) -> NDArray[np.uint32]:

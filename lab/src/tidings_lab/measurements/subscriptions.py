@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from functools import partial
 from math import prod
+from time import process_time
 
 import numpy as np
 
@@ -30,10 +30,15 @@ def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[Step]:
         yield str(workload), partial(_compare, workload, parameters, seed)
 
 
-def _contenders(parameters: Parameters) -> list[Contender]:
-    """Return all algorithms with the first placement, and `salb+` with all placements and both corpora."""
+def _contenders(parameters: Parameters, size: int) -> list[Contender]:
+    """Return all algorithms with the first placement, and `salb+` with all placements and both corpora.
+
+    With very many subscriptions only the first two algorithms, and `salb+` as in the product.
+    """
     first, split = parameters["placements"][0], parameters["split"]
     learned = [(Arm(name, "terms", split), first) for name in parameters["algorithms"]]
+    if size > parameters["all_up_to"]:
+        return [*learned[:2], (Arm("salb+", "anchors", split), "anchor")]
     ours = [Arm("salb+", corpus, split) for corpus in CORPORA]
     placed = [(arm, name) for arm in ours for name in parameters["placements"]]
     return list(dict.fromkeys([*learned, *placed]))
@@ -44,23 +49,21 @@ def _compare(workload: Workload, parameters: Parameters, seed: int) -> list[Row]
     learner = PlanLearner(workload.subscribed, workload.fold.known, parameters["matchers"])
     size = workload.about["subscriptions"]
     unseen = workload.subscribed.analyze(_limit_posts(workload.fold.unseen, size, parameters["matches_up_to"]))
-    contenders = _contenders(parameters)
     in_turns = size <= parameters["in_turns_up_to"]
     measured: list[tuple[Row, MatcherWork]] = []
     waiting: list[tuple[Row, Run]] = []
-    for arm, placement in (*contenders, contenders[0]):
+    for arm, placement in _contenders(parameters, size):
         plan = learner.learn(arm)
-        start = time.process_time()
+        start = process_time()
         cluster = SimulatedCluster(workload.subscribed, plan, placement, seed)
-        row = {**workload.about, **arm._asdict(), "placement": placement}
-        row |= {"building_seconds": time.process_time() - start, **_describe_shards(cluster), "in_turns": in_turns}
-        waiting.append((row, Run(cluster, unseen)))
+        row = {**workload.about, **arm._asdict(), "placement": placement, "in_turns": in_turns}
+        row |= {"building_seconds": process_time() - start, **_describe_shards(cluster)}
+        waiting += [(row, Run(cluster, unseen))] * (1 if measured or waiting else 2)
         if not in_turns:
             measured += _measure(waiting, parameters["repetitions"])
-    measured += _measure(waiting, parameters["repetitions"])
-    *rows, (_, again) = measured
-    rows[0][0]["differs"] = compare_noise(rows[0][1], again)
-    return [{**row, **work.to_dict()} for row, work in rows]
+    (first, work), (_, again), *rest = [*measured, *_measure(waiting, parameters["repetitions"])]
+    first["differs"] = compare_noise(work, again)
+    return [{**row, **work.to_dict()} for row, work in ((first, work), *rest)]
 
 
 def _measure(waiting: list[tuple[Row, Run]], repetitions: int) -> list[tuple[Row, MatcherWork]]:
