@@ -27,9 +27,17 @@ BATCH_FAILPOINTS = (
 SPILL_FAILPOINTS = ("after-spill",)
 CORRELATION_FAILPOINTS = ("before-correlate", "before-track", "after-track")
 PLAN_FAILPOINTS = ("before-switch", "after-switch")
+SLICE_FAILPOINTS = ("during-slice",)
 CRAWL_FAILPOINTS = ("before-store-articles", "after-store-articles", "before-put-articles", "after-put-articles")
 VARIABLE = "TIDINGS_FAILPOINT"
-_ALL = {*BATCH_FAILPOINTS, *SPILL_FAILPOINTS, *CORRELATION_FAILPOINTS, *PLAN_FAILPOINTS, *CRAWL_FAILPOINTS}
+_ALL = {
+    *BATCH_FAILPOINTS,
+    *SPILL_FAILPOINTS,
+    *CORRELATION_FAILPOINTS,
+    *PLAN_FAILPOINTS,
+    *SLICE_FAILPOINTS,
+    *CRAWL_FAILPOINTS,
+}
 
 
 class FailpointReached(Exception):

@@ -17,13 +17,13 @@ from tests.data import shared
 
 from tidings.balance.rebalance.apply import apply_intents
 from tidings.balance.rebalance.cell_load import RecentCells, add_work, measure_cells, sample_shards
-from tidings.balance.rebalance.global_step import count_by_plan
 from tidings.balance.rebalance.local_policy import CellLoad, Intent, LocalSettings, Move, SplitByText
 from tidings.balance.rebalance.local_step import prepare_rebalancing
 from tidings.balance.spatial_fit import PostSample, spatial_fitter
 from tidings.balance.spatial_registry import SPATIAL_PARTITIONERS
 from tidings.demo.generate import generate_posts, generate_queries
-from tidings.index.builder import UnpublishedVersion, live_conjunctions, prepare_dual_plan, prepare_merge
+from tidings.index.builder import UnpublishedVersion, live_conjunctions, prepare_merge
+from tidings.index.dual_plan import count_by_plan, prepare_dual_plan
 from tidings.index.manifest import PlanRecord
 from tidings.index.migrate import prepare_migration
 from tidings.index.plan_files import cached_spatial_plan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,9 +22,9 @@ from tidings.balance.rebalance.cell_selection import (
 )
 from tidings.balance.rebalance.global_policy import (
     EvaluatePlan,
-    FinishMigration,
     GlobalSettings,
     GlobalState,
+    MoveSlice,
     next_step,
 )
 from tidings.balance.rebalance.local_policy import CellLoad, Join, LocalSettings, Move, SplitByText, TextHalf, decide
@@ -180,7 +181,9 @@ def test_new_plan_is_evaluated_on_schedule_with_enough_posts():
     assert next_step(GlobalState(evaluated_at=0, posts=50), 100, rules) == EvaluatePlan()
 
 
-def test_previous_plan_ends_when_few_subscriptions_are_left():
-    rules = GlobalSettings(max_old_share=0.2)
-    assert next_step(GlobalState(has_two_plans=True, old=300, new=800), 1000, rules) is None
-    assert next_step(GlobalState(has_two_plans=True, old=200, new=800), 1000, rules) == FinishMigration(200)
+def test_old_subscriptions_move_in_a_bounded_number_of_slices():
+    rules = GlobalSettings(max_slices=20, min_slice=100)
+    state = GlobalState(subscriptions=10_001, has_two_plans=True)
+    assert next_step(state, 1000, rules) == MoveSlice(501)
+    assert next_step(replace(state, subscriptions=50), 1000, rules) == MoveSlice(100)
+    assert next_step(replace(state, has_two_plans=False), 1000, rules) is None

@@ -106,29 +106,31 @@ def test_nothing_moves_without_a_factor(start_stream):
     assert stream.rebalancer.status()["rebalances"] == 0
 
 
-def test_a_better_plan_takes_over_and_the_old_one_ends(start_stream):
-    settings = GlobalSettings(min_posts=600, min_gain=-10.0, max_old_share=0.3)
-    options = RebalanceOptions(factor=None, interval_s=HOUR_S, global_settings=settings)
-    stream = start_stream(options)
+def test_a_better_plan_takes_over_in_slices_and_the_old_one_ends(start_stream):
+    settings = GlobalSettings(min_posts=600, min_gain=-10.0, max_slices=3, min_slice=1)
+    stream = start_stream(RebalanceOptions(factor=None, interval_s=HOUR_S, global_settings=settings))
     assert [stream.run_batch(), stream.run_batch()] == [2, 2], "the hour has not passed"
     stream.now += HOUR_S
     assert stream.run_batch() == 3
     assert stream.rebalancer.status()["previous_plan_share"] == 1.0
     assert "new subscriptions use it" in stream.rebalancer.status()["last_rebalance"]["reason"]
     assert stream.matches_are_exact()
-    for number in list(stream.live)[:270]:
-        stream.store.subscriptions.remove(number)
-        del stream.live[number]
-    new = stream.queries[:200]
-    stream.live |= dict(zip(stream.store.subscriptions.add_many([(query,) for query in new]), new, strict=True))
-    assert stream.run_batch() == 3
-    assert 0 < stream.rebalancer.status()["previous_plan_share"] < 0.3
-    assert stream.matches_are_exact()
-    assert stream.run_batch() == 4
-    assert stream.rebalancer.status()["previous_plan_share"] is None
-    assert "moved the last" in stream.rebalancer.status()["last_rebalance"]["reason"]
+    shares = []
+    for version in (3, 3, 4):  # 300 subscriptions, then 290 and 280
+        for number in list(stream.live)[:20]:
+            stream.store.subscriptions.remove(number)
+            del stream.live[number]
+        new = stream.queries[:10]
+        stream.live |= dict(zip(stream.store.subscriptions.add_many([(query,) for query in new]), new, strict=True))
+        assert stream.run_batch() == version
+        assert "moved" in stream.rebalancer.status()["last_rebalance"]["reason"]
+        assert stream.matches_are_exact()
+        shares.append(stream.rebalancer.status()["previous_plan_share"])
+    assert 0.7 > shares[0] > shares[1] > 0
+    assert shares[2] is None
     assert stream.rebalancer.status()["rebalanced_bytes"] > 0
-    assert stream.matches_are_exact()
+    assert stream.rebalancer.status()["rebalances"] == 2, "a slice does not change the plan"
+    assert [stream.run_batch(), stream.run_batch()] == [4, 4]
 
 
 def test_a_plan_without_gain_is_dropped_and_the_time_is_saved(start_stream, tmp_path):

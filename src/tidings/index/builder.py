@@ -130,21 +130,6 @@ def prepare_new_plan(index: Index, fit: FitPlan) -> UnpublishedVersion:
     return _recompile(index, subscribed, replace(record, version=plan.version + 1), new_plan)
 
 
-def prepare_dual_plan(index: Index, plan: SpatialPlan) -> UnpublishedVersion:
-    """Prepare a version in which new subscriptions follow this plan, and existing ones stay where they are."""
-    record = index.manifest.plan
-    assert record is not None
-    assert record.spatial_file
-    assert not record.previous_file, "only one plan may be replaced at a time"
-    writer = IndexWriter(index.folder, replace(index.manifest, shared=True))
-    new_record = replace(record, previous_file=record.spatial_file, algorithm=plan.algorithm)
-    writer.update(plan=replace(new_record, version=record.version + 1))
-    writer.write_plan(plan)
-    shards = (tuple(replace(segment, by_previous_plan=True) for segment in shard) for shard in index.manifest.shards)
-    writer.update(shards=tuple(shards))
-    return UnpublishedVersion(writer, GrowingVocabulary(index.vocabulary, index.manifest.terms))
-
-
 def live_conjunctions(index: Index) -> Conjunctions | None:
     """Return the conjunctions of all subscriptions of an index; None if it has no segments."""
     subscribed = _conjunctions_and_ids(index)

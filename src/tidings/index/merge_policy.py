@@ -45,7 +45,9 @@ def merge_segments(
         conjunctions=conjunctions,
         subscriptions=np.arange(len(merged_ids)),
         phrase_terms=phrase_terms(conjunctions),
-        is_shared=np.concatenate([*(view.is_shared[_remaining_rows(view)] for view in views), addition.is_shared]),
+        is_shared=np.concatenate(
+            [*(view.is_shared_by_plan[_remaining_rows(view)] for view in views), addition.is_shared]
+        ),
         terms=needed_terms(conjunctions) if by_term else addition.terms,
         split_terms=split_terms,
         anchors=Anchors.of(conjunctions, split_terms) if by_term else None,

@@ -36,7 +36,7 @@ def prepare_migration(index: Index, plan: SpatialPlan, matchers: Collection[int]
     shards = [() if number in matchers else shard for number, shard in enumerate(index.manifest.shards)]
     if views:
         conjunctions, ids = concatenate([(decompile(view.segment, view.removed), view.segment.ids) for view in views])
-        shared_ids = pa.chunked_array([v.segment.ids.filter(pa.array(v.is_shared.astype(bool))) for v in views])
+        shared_ids = pa.chunked_array([v.segment.ids.filter(pa.array(v.is_shared_by_plan.astype(bool))) for v in views])
         was_shared = pc.is_in(ids, value_set=shared_ids.combine_chunks()).to_numpy(zero_copy_only=False)
         for part in shard_by_region(conjunctions, plan, vocabulary.text_of, was_shared.astype(np.uint8)):
             if part.number in matchers:

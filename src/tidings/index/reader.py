@@ -7,7 +7,7 @@ versions; existing files are never changed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -41,6 +41,7 @@ class SegmentView:
     is_shared: NDArray[np.uint8]  # 1 for each subscription that other shards may find too
     spatial_anchors: SpatialAnchors  # what routes posts to the shard; empty unless there is a spatial plan
     by_previous_plan: bool = False  # whether the previous plan routes posts to it
+    is_shared_by_plan: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))  # by one plan alone
 
 
 class Index:
@@ -108,8 +109,7 @@ class Index:
             removed[files.load_array(self.folder / record.removed)] = 1
         names = ("terms", "phrase_terms", "split_terms", "is_shared")
         terms, phrase_terms, split_terms, is_shared = (files.load_array(folder / f"{name}.npy") for name in names)
-        if self.manifest.plan is not None and self.manifest.plan.previous_file:
-            is_shared = np.ones_like(is_shared)  # a post routed by one plan may find what the other plan placed there
+        has_two_plans = self.manifest.plan is not None and bool(self.manifest.plan.previous_file)
         return SegmentView(
             segment=segment,
             removed=removed,
@@ -117,7 +117,9 @@ class Index:
             terms=terms,
             phrase_terms=phrase_terms,
             split_terms=split_terms,
-            is_shared=is_shared,
+            # A post that is routed by one plan may find what the other plan placed there.
+            is_shared=np.ones_like(is_shared) if has_two_plans else is_shared,
+            is_shared_by_plan=is_shared,
             spatial_anchors=SpatialAnchors(*(files.load_array(folder / f"{n}.npy") for n in SPATIAL_ANCHOR_FILES)),
             by_previous_plan=record.by_previous_plan,
         )

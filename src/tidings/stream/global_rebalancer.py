@@ -22,11 +22,12 @@ from tidings.balance.rebalance.global_policy import (
     GlobalStep,
     next_step,
 )
-from tidings.balance.rebalance.global_step import count_by_plan, estimate_old_bytes, evaluate_new_plan
+from tidings.balance.rebalance.global_step import evaluate_new_plan
 from tidings.balance.rebalance.options import RebalanceOptions
 from tidings.balance.spatial_fit import PostSample
 from tidings.balance.spec import PlanSpec
-from tidings.index.builder import UnpublishedVersion, prepare_merge
+from tidings.index.builder import UnpublishedVersion
+from tidings.index.dual_plan import count_by_plan, prepare_slice
 from tidings.index.reader import Index
 from tidings.log import Event
 
@@ -70,7 +71,9 @@ class GlobalRebalancer:
 
     def preparation(self, step: GlobalStep) -> PrepareStep:
         """Return the slow part of a step, which is run in another thread."""
-        return partial(self._evaluate, self._sample.posts()) if isinstance(step, EvaluatePlan) else self._finish
+        if isinstance(step, EvaluatePlan):
+            return partial(self._evaluate, self._sample.posts())
+        return partial(self._move_slice, step.max_subscriptions)
 
     def on_start(self, step: GlobalStep, now: float) -> None:
         """Note that a step has started."""
@@ -96,10 +99,9 @@ class GlobalRebalancer:
         return {"previous_plan_share": previous_plan_share(index), "last_evaluation": self._evaluation}
 
     def _state(self, index: Index) -> GlobalState:
-        plan = index.manifest.plan
-        if plan is not None and plan.previous_file:
-            return GlobalState(self._evaluated_at, self._sample.count, True, *count_by_plan(index))
-        return GlobalState(self._evaluated_at, self._sample.count)
+        plan, subscriptions = index.manifest.plan, index.manifest.subscriptions
+        has_two_plans = plan is not None and bool(plan.previous_file)
+        return GlobalState(self._evaluated_at, self._sample.count, subscriptions, has_two_plans)
 
     # The methods below run in the thread of the build, on the arguments they were started with.
 
@@ -120,10 +122,10 @@ class GlobalRebalancer:
         LOG.info(Event("new plan evaluated", **self._evaluation))
         return StepResult(step.prepared, f"{step}: new subscriptions use it")
 
-    def _finish(self, index: Index) -> StepResult:
-        share, size_bytes = previous_plan_share(index) or 0.0, estimate_old_bytes(index)
-        reason = f"moved the last {share:.0%} of the subscriptions from the previous plan"
-        return StepResult(prepare_merge(index), reason, size_bytes)
+    def _move_slice(self, max_subscriptions: int, index: Index) -> StepResult:
+        moved = prepare_slice(index, max_subscriptions)
+        reason = f"moved {moved.moved:,} of {index.manifest.subscriptions:,} subscriptions from the previous plan"
+        return StepResult(moved.version, reason, moved.size_bytes)
 
     def _save_evaluated_at(self) -> None:
         if self._state_file is not None:

@@ -69,6 +69,8 @@ class IndexUpdater:
         self.bulk_error: BaseException | None = None  # of the last build of many additions
         self._no_bulk_for = 0  # batches
         self._merge_above = 0  # changes: a failed merge is tried again after twice as many
+        self.plan_builds = 0  # that were published
+        self._is_plan_waiting = False  # for the end of another build
         self._since_build = AppliedChanges()
         self._waiting: WaitingChanges | None = None  # None until the first refresh
         self.index = self._open()
@@ -101,9 +103,10 @@ class IndexUpdater:
     def start_build(self, prepare: Callable[[Index], UnpublishedVersion | None]) -> bool:
         """Start to build a version with another plan; `prepare` returns None to keep the plan.
 
-        Returns False if a build is running.
+        Returns False if a build is running. Then no other build follows it before the next call.
         """
-        if self._build is not None:
+        self._is_plan_waiting = self._build is not None
+        if self._is_plan_waiting:
             return False
         index, self.plan_error = self.index, None
         self._start(BackgroundBuild(index, lambda: prepare(index), changes_plan=True))
@@ -217,6 +220,9 @@ class IndexUpdater:
         self._no_bulk_for = max(self._no_bulk_for - 1, 0)
         if self._build is not None or waiting is None:
             return
+        if self._is_plan_waiting:  # it would wait for ever if other builds followed each other
+            self._is_plan_waiting = False
+            return
         if waiting.can_build and waiting.is_up_to_date and not self._no_bulk_for:
             bulk = BulkBuild(self._store, self.index, waiting.begin_build(BULK_UNITS_PER_OWNER))
             self._start(BackgroundBuild(self.index, bulk.run, bulk=bulk))
@@ -224,11 +230,9 @@ class IndexUpdater:
             self._merge_if_worth_it()
 
     def _merge_if_worth_it(self) -> None:
-        """Start a merge, but not while two plans are in use: the rebalancer decides when the old one ends."""
-        plan = self.index.manifest.plan
-        has_two_plans = plan is not None and bool(plan.previous_file)
+        """Start a merge, which also ends the previous plan if two are in use."""
         threshold = max(_MERGE_MIN_CHANGES, _base_size(self.index) // _MERGE_FRACTION, self._merge_above)
-        if self._build is None and not has_two_plans and _changes_since_merge(self.index) > threshold:
+        if self._build is None and _changes_since_merge(self.index) > threshold:
             index = self.index
             self._start(BackgroundBuild(index, lambda: prepare_merge(index)))
 
@@ -241,6 +245,7 @@ class IndexUpdater:
             self._end_bulk(build.error)
         if build.result is not None:
             self.index = build.result.publish(self.index.version + 1)
+            self.plan_builds += build.changes_plan
             self._merge_above = 0 if build.bulk is None else self._merge_above
             repeated, self._since_build = self._since_build, AppliedChanges()
             return repeated
@@ -271,6 +276,11 @@ def _base_size(index: Index) -> int:
 
 
 def _changes_since_merge(index: Index) -> int:
-    """Return how many subscriptions were added (in later segments) or removed (still in some segment)."""
-    records = [record for shard in index.manifest.shards for record in shard]
+    """Return how many subscriptions were added (in later segments) or removed (still in some segment).
+
+    While two plans are in use, slices add and remove subscriptions too, so only removals by users are counted.
+    """
+    plan, records = index.manifest.plan, [record for shard in index.manifest.shards for record in shard]
+    if plan is not None and plan.previous_file:
+        return sum(record.removed_count for record in records if not record.by_previous_plan)
     return sum(record.subscriptions + record.removed_count for record in records) - _base_size(index)

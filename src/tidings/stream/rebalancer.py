@@ -62,6 +62,7 @@ class Rebalancer:
         self._posts = 0
         self._plan_version, self._next_local_step_at = 0, 0.0
         self._pending: _PendingStep | None = None
+        self._plan_builds = updater.plan_builds
         self._last_step: dict[str, object] = {}
         self._steps = self._moved_bytes = 0
         self._seconds = 0.0
@@ -73,29 +74,33 @@ class Rebalancer:
         if plan is None or not plan.spatial_file or self._updater.is_building_plan:
             return
         step = self._global.next_step(index, now)
-        if step is not None:
-            if self._start(self._global.preparation(step)):
-                self._global.on_start(step, now)
-        elif not plan.previous_file and self._may_step_locally(now) and self._start(self._local_step()):
+        is_local = step is None and self._may_step_locally(now)
+        if is_local and self._start(self._local_step()):
             self._next_local_step_at = now + _LOCAL_STEP_PAUSE_S
             self._reset_counts()
+        elif step is not None and self._start(self._global.preparation(step)):
+            self._global.on_start(step, now)
 
     def on_index_version(self, index: Index) -> None:
         """Note the version that the next batch uses; log a step that is now in effect."""
         plan = index.manifest.plan
-        if plan is None or plan.version == self._plan_version:
+        has_new_plan = plan is not None and plan.version != self._plan_version
+        if plan is not None and has_new_plan:
+            self._plan_version = plan.version
+            self._reset_counts()
+        if self._updater.plan_builds == self._plan_builds:
             return
-        self._plan_version = plan.version
-        self._reset_counts()
+        self._plan_builds = self._updater.plan_builds
         step, self._pending = self._pending, None
         if step is not None:
-            seconds = self._clock() - step.started_at
-            self._steps, self._moved_bytes = self._steps + 1, self._moved_bytes + step.size_bytes
-            self._seconds += seconds
-            self._last_step = {
-                "reason": step.reason, "bytes": step.size_bytes, "seconds": seconds, "at": self._clock()
-            }  # fmt: skip
-            LOG.info(Event("plan rebalanced", reason=step.reason, bytes=step.size_bytes, seconds=round(seconds, 1)))
+            self._note_step(step, has_new_plan)
+
+    def _note_step(self, step: _PendingStep, has_new_plan: bool) -> None:
+        seconds = self._clock() - step.started_at
+        self._steps, self._moved_bytes = self._steps + has_new_plan, self._moved_bytes + step.size_bytes
+        self._seconds += seconds
+        self._last_step = {"reason": step.reason, "bytes": step.size_bytes, "seconds": seconds, "at": self._clock()}
+        LOG.info(Event("plan rebalanced", reason=step.reason, bytes=step.size_bytes, seconds=round(seconds, 1)))
 
     def after_batch(self, index: Index, stats: RoutingStats) -> None:
         """Add the loads of a batch, unless it was replayed with an older plan."""

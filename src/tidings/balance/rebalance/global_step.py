@@ -9,7 +9,8 @@ from tidings.balance.rebalance.global_policy import GlobalSettings
 from tidings.balance.rebalance.plan_judge import PlanGain, compare_plans, split_sample
 from tidings.balance.spatial_fit import PostSample, build_workload
 from tidings.balance.spec import SampleSource
-from tidings.index.builder import FitPlan, UnpublishedVersion, live_conjunctions, prepare_dual_plan
+from tidings.index.builder import FitPlan, UnpublishedVersion, live_conjunctions
+from tidings.index.dual_plan import prepare_dual_plan
 from tidings.index.plan_files import cached_spatial_plan
 from tidings.index.reader import Index
 from tidings.plan.space import SpatialPlan
@@ -43,18 +44,3 @@ def evaluate_new_plan(
     judged = compare_plans(build_workload(terms, conjunctions, held_out), old, new)
     is_worth_it = judged.is_confirmed(settings.min_gain)
     return PlanEvaluation(len(learned[0]), judged, prepare_dual_plan(index, new) if is_worth_it else None)
-
-
-def count_by_plan(index: Index) -> tuple[int, int]:
-    """Return the numbers of live subscriptions placed by the previous and by the current plan, copies included."""
-    records = [record for shard in index.manifest.shards for record in shard]
-    old = sum(record.subscriptions - record.removed_count for record in records if record.by_previous_plan)
-    return old, sum(record.subscriptions - record.removed_count for record in records) - old
-
-
-def estimate_old_bytes(index: Index) -> int:
-    """Return the size of the live subscriptions placed by the previous plan, by their share of their segments."""
-    records = [r for shard in index.manifest.shards for r in shard if r.by_previous_plan and r.subscriptions]
-    live_share = {record.folder: 1 - record.removed_count / record.subscriptions for record in records}
-    sizes = ((name.split("/")[0], record.size_bytes) for name, record in index.manifest.files.items())
-    return round(sum(size * live_share.get(folder, 0.0) for folder, size in sizes))
