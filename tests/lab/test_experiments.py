@@ -10,6 +10,7 @@ import pytest
 from tidings.errors import InputError
 from tidings.provision.costs import load_calibration
 from tidings_lab import calibrate_costs, cli, results, runner
+from tidings_lab.charts import LABELS
 from tidings_lab.claims import RULES
 from tidings_lab.experiment import find_experiment, load_experiments
 
@@ -31,6 +32,17 @@ def test_every_experiment_has_figures_and_claims_with_known_rules() -> None:
         assert not [claim.source for claim in experiment.claims if "issue" in claim.source]
     with pytest.raises(InputError, match="scalability"):
         find_experiment("nothing")
+
+
+def test_every_axis_is_labelled_in_words() -> None:
+    panels = [panel for experiment in load_experiments() for figure in experiment.figures for panel in figure.panels]
+    unlabelled = [
+        panel[axis]
+        for panel in panels
+        for axis in "xy"
+        if f"{axis}label" not in panel and panel[axis] not in LABELS and not (axis == "x" and panel.get("bars"))
+    ]
+    assert unlabelled == []
 
 
 @pytest.mark.parametrize(

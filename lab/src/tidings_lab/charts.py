@@ -73,7 +73,7 @@ _STYLES: Mapping[str, tuple[str, str]] = {
     "one_country": ("#d6336c", "P"),
 }
 _COLOURS = ("#0b7285", "#e8590c", "#7048e8", "#2f9e44", "#d6336c", "#343a40")
-_LABELS: Mapping[str, str] = {
+LABELS: Mapping[str, str] = {
     "throughput": "throughput, posts/s",
     "spread": "spread, matchers per post",
     "imbalance": "imbalance, maximum / mean",
@@ -81,14 +81,14 @@ _LABELS: Mapping[str, str] = {
     "shed": "load shed, share",
     "seconds": "time, s",
     "learned": "posts in the sample",
-    "subscriptions": "subscriptions",
-    "weeks": "weeks since learning",
+    "subscriptions": "number of subscriptions",
+    "weeks": "time since learning, weeks",
     "limit": "limit, matchers per post",
     "second": "time, s",
     "rate": "rate, posts/s",
     "level": "level",
     "delay": "delay, s",
-    "words": "distinct terms per matcher",
+    "words": "number of distinct terms per matcher",
     "ns": "cost, ns per post",
     "nodes": "machines",
     "partitions": "partitions k",
@@ -108,7 +108,7 @@ _LABELS: Mapping[str, str] = {
     "dispatcher_bytes": "memory, bytes",
     "workers": "workers",
     "round": "round",
-    "matchers": "matchers",
+    "matchers": "number of matchers",
     "crawlers": "crawlers",
     "filters": "filters",
     "reflectors": "reflectors",
@@ -177,8 +177,10 @@ def draw_panel(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
             events = [row[panel["x"]] for row in series_rows if row.get(panel["marks"])]
             axes.vlines(events, 0, max(heights, default=1), color=QUIET, lw=0.5, zorder=0)
     _set_scales(axes, panel, rows)
-    relative = f", {panel['relative_to']} = 1" if "relative_to" in panel else ""
-    axes.set_ylabel(_axis_label(panel, "y") + relative)
+    label = _axis_label(panel, "y")
+    if "relative_to" in panel:  # the unit cancels
+        label = f"{label.partition(',')[0]}, {panel['relative_to']} = 1"
+    axes.set_ylabel(label)
     axes.set_xlabel(_axis_label(panel, "x"))
     axes.set_title(panel.get("title", ""), loc="left", fontsize=11)
     axes.tick_params(color=QUIET)
@@ -282,5 +284,5 @@ def _format_short(value: float) -> str:
 
 
 def _axis_label(panel: Mapping[str, Any], axis: str) -> str:
-    label: str = panel.get(f"{axis}label", _LABELS.get(panel[axis], panel[axis].replace("_", " ")))
+    label: str = panel.get(f"{axis}label", LABELS.get(panel[axis], panel[axis].replace("_", " ")))
     return label

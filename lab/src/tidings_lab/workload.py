@@ -261,7 +261,7 @@ def iter_workloads(posts: Posts, parameters: Mapping[str, Any], seed: int) -> It
     counts = parameters["subscriptions"]
     for name in parameters.get("datasets", [posts.source]):
         numbered = _judged(number_posts(posts_of(posts, name, seed).texts), parameters.get("judged_from", 0.0))
-        most = words_per_topic(max(counts) if isinstance(counts, list) else counts, parameters["topics"])
+        most = max(counts) if isinstance(counts, list) else counts
         topics = cache(partial(_find_topics_of, numbered, parameters, seed, most))
         for fold in make_folds(numbered, *sizes, seed):
             for count in counts if isinstance(counts, list) else [counts]:
@@ -286,6 +286,8 @@ def _draw(
     return draw_topic_based(topics()[:, :words], fold.known.terms, count, seed + fold.number, is_distinct)
 
 
-def _find_topics_of(posts: NumberedPosts, parameters: Mapping[str, Any], seed: int, words: int) -> NDArray[np.uint32]:
+def _find_topics_of(posts: NumberedPosts, parameters: Mapping[str, Any], seed: int, most: int) -> NDArray[np.uint32]:
+    """Return topics with enough terms for the largest number of subscriptions."""
+    words = words_per_topic(most, parameters["topics"])
     rows = np.random.default_rng([seed, 30]).permutation(len(posts))[: parameters["topics_from"]]
     return find_topics(take_posts(posts, rows), parameters["topics"], parameters["iterations"], seed, words)
