@@ -1,12 +1,18 @@
-"""Scenarios draw posts of a phase from where and when it says."""
+"""Scenarios draw the posts of a phase from the right place and time; simulated streams match them."""
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidings_lab.located_posts import generate_located
+from tidings_lab.located_posts import as_located, generate_located
+from tidings_lab.simulated_spatial_matchers import MeasuredRun, SimulatedSpatialCluster
+from tidings_lab.simulated_stream import NO_REBALANCING, build_state, run_in_turns, summarize_batches
 from tidings_lab.spatial_scenarios import Crowds, draw_balanced, draw_day_and_night, draw_hot_spot
+from tidings_lab.spatial_workload import Tweets, draw_subscriptions
 
 POSTS = generate_located(5_000, 3)
 
@@ -44,3 +50,49 @@ def test_balanced_posts_do_not_depend_on_the_phase():
     first, second = (positions(draw_balanced(POSTS, rng())(phase, 3_000)) for phase in (0, 5))
     assert np.array_equal(first, second)
     assert abs(first.mean() - positions(POSTS).mean()) < 1
+
+
+def make_stream(folder, options):
+    subscriptions = draw_subscriptions("Q1", 300, Tweets.of(POSTS), 3)
+    open_copy = build_state(folder / "state", subscriptions, "kdtree", 3, as_located(POSTS))
+    return subscriptions, open_copy(folder / "copy", options, (1.0, 1.0, 0.25))
+
+
+def test_a_slow_machine_needs_more_time_for_the_same_posts(tmp_path):
+    _, stream = make_stream(tmp_path, NO_REBALANCING)
+    with closing(stream):
+        for _ in range(2):
+            cost = stream.run_batch(POSTS, 1.0, repetitions=5)
+    assert cost.posts == len(POSTS)
+    per_post = cost.matching / cost.sent
+    assert per_post[2] > 2 * per_post[:2].max()
+    assert (cost.is_switch, cost.bytes_written) == (False, 0)
+
+
+def test_replaced_subscriptions_are_matched_in_place_of_the_old_ones(tmp_path):
+    subscriptions, stream = make_stream(tmp_path, NO_REBALANCING)
+    rows = np.arange(100, 200)
+    others = draw_subscriptions("Q2", 300, Tweets.of(POSTS), 9)
+    with closing(stream):
+        stream.replace_subscriptions(rows, others)
+        live = [row.query for row in stream.store.subscriptions.all()]
+        hits = stream.run_batch(POSTS, 1.0).hits
+    queries = [one.column("query").to_pylist() for one in (subscriptions, others)]
+    assert sorted(live) == sorted(queries[0][:100] + queries[0][200:] + queries[1][100:200])
+    replaced = pa.concat_tables([subscriptions.slice(0, 100), others.slice(100, 100), subscriptions.slice(200)])
+    cluster = SimulatedSpatialCluster.learn(tmp_path / "new", replaced, "kdtree", 3, as_located(POSTS))
+    run = MeasuredRun(cluster, cluster.analyze(POSTS))
+    run.run_round()
+    assert hits == run.work().to_dict()["hits"]
+
+
+def test_arms_take_turns_and_match_the_same_posts(tmp_path):
+    subscriptions = draw_subscriptions("Q1", 300, Tweets.of(POSTS), 3)
+    open_copy = build_state(tmp_path / "state", subscriptions, "kdtree", 3, as_located(POSTS))
+    streams = {name: open_copy(tmp_path / name, NO_REBALANCING, None) for name in ("one", "two")}
+    draw = draw_hot_spot(POSTS, rng())
+    costs = run_in_turns(streams, [draw(0, 500), draw(1, 700)], 1.0)
+    for stream in streams.values():
+        stream.close()
+    assert [cost.hits for cost in costs["one"]] == [cost.hits for cost in costs["two"]]
+    assert summarize_batches(costs["one"])["posts"] == 1_200

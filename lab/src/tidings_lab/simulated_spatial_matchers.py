@@ -137,6 +137,7 @@ class SimulatedSpatialCluster:
     def __init__(self, index: Index) -> None:
         self.index = index
         self.router = SpatialRouter(index)
+        self.timer = time.thread_time
         self._matchers: dict[int, list[tuple[SegmentView, SegmentMatcher]]] = {}
 
     @classmethod
@@ -182,13 +183,13 @@ class SimulatedSpatialCluster:
     def match_shares(
         self, batch: PostBatch, routed: RoutedBatch, seconds: NDArray[np.float64], hits: NDArray[np.int64]
     ) -> None:
-        """Match a routed batch. Adds the seconds and matches of each worker to the given arrays."""
+        """Match a routed batch. Adds the seconds (of `timer`) and matches of each worker to the given arrays."""
         for share in routed.batches:
             received, where = _posts_of(share, batch)
-            start = time.thread_time()
+            start = self.timer()
             for _, matcher in self._shard(share.matcher):
                 hits[share.matcher] += len(matcher.match(received, where))
-            seconds[share.matcher] += time.thread_time() - start
+            seconds[share.matcher] += self.timer() - start
 
     def count_matches(self, batch: PostBatch, routed: RoutedBatch) -> int:
         """Match a routed batch; return the number of matches without duplicates."""

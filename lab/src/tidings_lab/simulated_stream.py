@@ -37,6 +37,16 @@ _INDEX = "index"
 
 
 @dataclass(frozen=True, slots=True)
+class LiveBatch:
+    """Wall time of a batch: until its slowest matcher is done, and of refreshing index and router before it."""
+
+    service_s: float
+    switch_s: float
+    is_building: bool  # whether a version with another plan was being built at its end
+    is_switch: bool
+
+
+@dataclass(frozen=True, slots=True)
 class BatchCost:
     """CPU seconds of a batch, and the bytes on disk of a change of the plan before it."""
 
@@ -86,10 +96,10 @@ class SimulatedStream:
         self.store = open_store(folder)
         self._ids = np.array(self.store.subscriptions.ids(""), np.int64)
         self.updater = IndexUpdater(self.store, self._index_folder, make_plan_record(spec))
-        self._refresher = PlanRefresher(self.updater, self.store, spec, clock=lambda: self._now)
-        self.rebalancer = Rebalancer(
-            self.updater, spec, self._refresher.recent, rebalance, folder / "rebalance.json", clock=lambda: self._now
+        self._refresher = PlanRefresher(
+            self.updater, self.store, spec, state_file=folder / "plan.json", clock=lambda: self._now
         )
+        self.rebalancer = Rebalancer(self.updater, spec, self._refresher.recent, rebalance, clock=lambda: self._now)
         self._live = LiveIndex(self.updater, self._refresher, self.rebalancer)
         self._cluster = SimulatedSpatialCluster(self.updater.index)
 
@@ -140,6 +150,26 @@ class SimulatedStream:
             bytes_written=sum(size for path, size in written.items() if path not in files),
         )
 
+    def run_live_batch(self, posts: pa.Table, now: float) -> LiveBatch:
+        """Match posts while versions are built in the background, and measure wall time."""
+        version, self._now = self.updater.index.version, now
+        start = time.perf_counter()
+        index = self._live.refresh(self._batch)
+        self._batch += 1
+        if index.version != version:
+            self._cluster = SimulatedSpatialCluster(index)
+        switch_s = time.perf_counter() - start
+        batches = self._cluster.analyze(posts)
+        self._cluster.timer = time.perf_counter
+        routing, matching, stats, sent, _ = self._match(batches)
+        self._observe(index, posts, batches, stats, matching, sent)
+        is_building = self.updater.is_building_plan
+        return LiveBatch(switch_s + routing + float(matching.max()), switch_s, is_building, index.version != version)
+
+    def list_files(self) -> dict[Path, int]:
+        """Return the sizes of all files of the index."""
+        return _list_files(self._index_folder)
+
     def _refresh(self) -> tuple[Index, float]:
         """Bring the index up to date; wait for a step that this starts, and return its CPU time."""
         start = time.process_time()
@@ -154,9 +184,9 @@ class SimulatedStream:
         """Return the seconds of routing and of each matcher, the routing statistics, posts per matcher, and hits."""
         matchers = self._cluster.router.matchers
         seconds, hits, sent = np.zeros(matchers), np.zeros(matchers, np.int64), np.zeros(matchers, np.int64)
-        start = time.thread_time()
+        start = self._cluster.timer()
         routed = [self._cluster.router.route(batch.received, batch.where) for batch in batches]
-        routing = time.thread_time() - start
+        routing = self._cluster.timer() - start
         for batch, shares in zip(batches, routed, strict=True):
             self._cluster.match_shares(batch, shares, seconds, hits)
             for share in shares.batches:
