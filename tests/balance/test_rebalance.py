@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidings.balance.rebalance import cell_selection
+from tidings.balance.rebalance.cell_load import scale_to_seconds
 from tidings.balance.rebalance.cell_selection import (
     SELECTORS,
     get_selector,
@@ -27,13 +28,22 @@ from tidings.balance.rebalance.global_policy import (
     MoveSlice,
     next_step,
 )
-from tidings.balance.rebalance.local_policy import CellLoad, Join, LocalSettings, Move, SplitByText, TextHalf, decide
+from tidings.balance.rebalance.local_policy import (
+    CellLoad,
+    Intent,
+    Join,
+    LocalSettings,
+    Move,
+    SplitByText,
+    TextPart,
+    Transfer,
+    decide,
+    plan_transfers,
+)
 from tidings.errors import InputError
-from tidings.plan.load_model import LoadModel
 
 cells = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 20)), min_size=1, max_size=9)
-MODEL = LoadModel(check_ns=1, post_ns=10, insert_ns=0, delete_ns=0)
-SETTINGS = LocalSettings(sigma=1.2, top_cells=2, model=MODEL)
+SETTINGS = LocalSettings(sigma=1.2, top_cells=2)
 
 
 def arrays(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
@@ -128,50 +138,114 @@ def test_too_large_table_and_unknown_selector_are_rejected(monkeypatch):
         get_selector("astrology")
 
 
+def decide_alone(matchers: list[list[CellLoad]], settings: LocalSettings = SETTINGS) -> list[Intent]:
+    """Decide by the loads of the cells alone, without measured seconds."""
+    transfers = plan_transfers([sum(cell.load for cell in cells) for cells in matchers], settings)
+    return decide(dict(enumerate(matchers)), transfers, settings)
+
+
 def test_balanced_matchers_are_not_changed():
-    assert decide([[CellLoad(0, 10, 12, 9)], [CellLoad(1, 10, 10, 9)]], SETTINGS) == []
-    assert decide([[CellLoad(0, 10, 12, 9)]], SETTINGS) == []
-    assert decide([[], []], SETTINGS) == []
+    assert decide_alone([[CellLoad(0, 10, 12, 9)], [CellLoad(1, 10, 10, 9)]]) == []
+    assert decide_alone([[CellLoad(0, 10, 12, 9)]]) == []
+    assert decide_alone([[], []]) == []
 
 
 def test_one_idle_matcher_among_even_ones_is_no_reason_to_move_cells():
     even = [[CellLoad(4 * matcher + n, 10, 5, 9) for n in range(4)] for matcher in range(9)]
-    assert decide([*even, [CellLoad(99, 10, 10, 9)]], SETTINGS) == []  # 200 at most, 190 on average, 100 at least
-    assert decide([*even[:1], [CellLoad(99, 10, 10, 9)]], SETTINGS) != []
+    assert decide_alone([*even, [CellLoad(99, 10, 10, 9)]]) == []  # 200 at most, 190 on average, 100 at least
+    assert decide_alone([*even[:1], [CellLoad(99, 10, 10, 9)]]) != []
+
+
+def test_those_far_above_the_mean_give_to_those_below_it():
+    # Mean 40. Matcher 0 has 60 too much, matcher 3 has 10. The idlest takes 40 of the 60, the next one 20, then 10.
+    assert plan_transfers([100, 10, 0, 50], SETTINGS) == [(0, 2, 40), (0, 1, 20), (3, 1, 10)]
+    assert plan_transfers([100, 10, 0, 45], SETTINGS)[:1] == [(0, 2, 38.75)]  # the mean is 38.75; 45 is near it
+    assert {pair.source for pair in plan_transfers([100, 10, 0, 44], SETTINGS)} == {0}
+    assert plan_transfers([100, 0], SETTINGS) == [(0, 1, 50)]
+    one = LocalSettings(max_transfers=1)
+    assert plan_transfers([100, 10, 0, 50], one) == [(0, 2, 40)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=12))
+def test_transfers_lead_to_the_mean(loads):
+    after, rules = list(loads), LocalSettings(max_transfers=100)
+    transfers = plan_transfers(loads, rules)
+    for source, target, load in transfers:
+        after[source], after[target] = after[source] - load, after[target] + load
+    mean = sum(loads) / len(loads)
+    is_worth = max(loads) > rules.sigma * min(loads) and max(loads) > (1 + rules.min_gain) * mean
+    assert bool(transfers) == is_worth
+    if transfers:
+        assert max(after) <= (1 + rules.min_gain) * mean * (1 + 1e-9)
 
 
 def test_work_of_a_cell_is_its_load_if_known():
     slow = [CellLoad(0, 10, 10, 50, work=900.0), CellLoad(1, 10, 10, 50, work=300.0)]
-    assert decide([slow, [CellLoad(2, 99, 99, 9, work=600.0)]], SETTINGS) == [Move(1, 0, 1, 50)]
+    assert decide_alone([slow, [CellLoad(2, 99, 99, 9, work=600.0)]]) == [Move(1, 0, 1, 50)]
 
 
 def test_half_the_difference_is_moved_with_as_few_bytes_as_possible():
     heavy = [CellLoad(0, 10, 10, 50), CellLoad(1, 10, 5, 5), CellLoad(2, 10, 5, 90), CellLoad(3, 10, 6, 6)]
     # Loads 260 and 60: 100 must move. Cells 1 and 3 have 110 in 11 bytes, cell 0 has 100 in 50 bytes.
-    assert decide([heavy, [CellLoad(4, 10, 6, 5)]], SETTINGS) == [Move(1, 0, 1, 5), Move(3, 0, 1, 6)]
+    assert decide_alone([heavy, [CellLoad(4, 10, 6, 5)]]) == [Move(1, 0, 1, 5), Move(3, 0, 1, 6)]
+
+
+def test_several_matchers_receive_in_one_step():
+    # Mean 40. Matcher 0 has 120, in cells of 10 and of 20; it gives 40 to each of the other two.
+    cells = [CellLoad(n, 1, 20, 10) for n in range(4)] + [CellLoad(4 + n, 1, 10, 1) for n in range(4)]
+    intents = decide_alone([cells, [], []])
+    assert [(intent.cell, intent.target) for intent in intents] == [(4, 1), (5, 1), (6, 1), (7, 1), (0, 2), (1, 2)]
 
 
 def test_cell_with_all_the_load_does_not_move():
-    assert decide([[CellLoad(0, 100, 100, 9)], []], SETTINGS) == []
+    assert decide_alone([[CellLoad(0, 100, 100, 9)], []]) == []
+
+
+def test_larger_cell_moves_if_nothing_else_brings_the_loads_closer_together():
+    # Mean 33. A cell of 50 is more than the receiver should get, but nearer to it than nothing. Then 17 are left to
+    # give, and the other cell would only swap the roles.
+    cells = [CellLoad(0, 1, 50, 9), CellLoad(1, 1, 50, 9)]
+    assert decide_alone([cells, [], []]) == [Move(0, 0, 1, 9)]
+
+
+def test_selection_leaves_out_a_cell_that_is_too_much():
+    # 100 must move. With all of `ra`'s cells 170 would; without the cell of 80 it is 90.
+    settings = LocalSettings(selector="si")
+    cells = [CellLoad(0, 1, 90, 50), CellLoad(1, 1, 80, 40), CellLoad(2, 1, 30, 1)]
+    assert decide_alone([cells, []], settings) == [Move(0, 0, 1, 50)]
 
 
 def test_cell_is_split_by_text_if_that_lowers_the_load():
-    halves = (TextHalf(60, 50, 500), TextHalf(50, 50, 400))
-    cell = CellLoad(0, 100, 100, 900, halves=halves)  # 10,000; the halves have 3,000 and 2,500
-    assert decide([[cell], [CellLoad(1, 10, 20, 9)]], SETTINGS) == [SplitByText(0, 1, 0, 1, 400)]
-    useless = (TextHalf(100, 50, 500), TextHalf(100, 50, 400))
+    halves = (TextPart(3_000, 500, (b"a",)), TextPart(2_500, 400, (b"b",)))
+    cell = CellLoad(0, 100, 100, 900, halves=halves)  # 10,000
+    assert decide_alone([[cell], [CellLoad(1, 10, 20, 9)]]) == [SplitByText(0, 0, 1, 400, (b"b",))]
+    useless = (TextPart(5_000, 500, (b"a",)), TextPart(5_000, 400, (b"b",)))
     same = CellLoad(0, 100, 100, 900, halves=useless)
-    assert decide([[same], [CellLoad(1, 10, 20, 9)]], SETTINGS) == []
+    assert decide_alone([[same], [CellLoad(1, 10, 20, 9)]]) == []
+
+
+def test_part_of_a_cell_moves_as_a_split():
+    parts = [CellLoad(0, 100, 50, 500, work=5_000, terms=(b"a",)), CellLoad(0, 100, 40, 400, work=4_000, terms=(b"b",))]
+    assert decide_alone([parts, [CellLoad(1, 10, 10, 9)]]) == [SplitByText(0, 0, 1, 400, (b"b",))]
 
 
 def test_cell_of_two_matchers_is_joined_if_that_lowers_the_load():
     rest, theirs = CellLoad(1, 100, 60, 9), CellLoad(0, 90, 10, 100, is_text=True)
-    # Separate: 100·30 + 90·10 + 10·190 = 5,800; joined, if the 90 are among the 100: 100·40 + 10·100 = 5,000
-    ours = CellLoad(0, 100, 30, 300, is_text=True, joined_posts=100)
-    assert decide([[ours, rest], [theirs]], SETTINGS) == [Join(0, 0, 1, 300)]
-    # If all posts differ: 190·40 + 10·190 = 9,500
-    others = CellLoad(0, 100, 30, 300, is_text=True, joined_posts=190)
-    assert not any(isinstance(intent, Join) for intent in decide([[others, rest], [theirs]], SETTINGS))
+    ours = CellLoad(0, 100, 30, 300, is_text=True, joined_load=3_500)  # separate: 3,000 and 900
+    assert decide_alone([[ours, rest], [theirs]]) == [Join(0, 0, 1, 300)]
+    others = CellLoad(0, 100, 30, 300, is_text=True, joined_load=3_900)
+    assert not any(isinstance(intent, Join) for intent in decide_alone([[others, rest], [theirs]]))
+
+
+def test_measured_seconds_decide_who_gives():
+    # By the model matcher 0 has more load, but matcher 1 takes longer.
+    cells = [[CellLoad(0, 10, 10, 9), CellLoad(1, 10, 90, 9)], [CellLoad(2, 10, 10, 9), CellLoad(3, 10, 20, 9)]]
+    scaled = scale_to_seconds(dict(enumerate(cells)), (1.0, 3.0))
+    assert [sum(cell.load for cell in own) for own in scaled.values()] == [1.0, 3.0]
+    transfers = plan_transfers((1.0, 3.0), SETTINGS)
+    assert transfers == [Transfer(1, 0, 1.0)]
+    assert decide(scaled, transfers, SETTINGS) == [Move(2, 1, 0, 9)]
 
 
 def test_new_plan_is_evaluated_on_schedule_with_enough_posts():

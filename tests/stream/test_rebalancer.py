@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 from tests.balance.test_migration import to_sample
 
 from tidings.balance.rebalance.global_policy import GlobalSettings
@@ -11,7 +12,8 @@ from tidings.balance.rebalance.options import RebalanceOptions
 from tidings.balance.recent_sample import RecentPosts
 from tidings.balance.refresh_policy import MIN_POSTS
 from tidings.balance.spec import PlanSpec
-from tidings.matching.brute_force import match_all
+from tidings.matching.brute_force import RawPost, match_all
+from tidings.matching.load import MatcherLoad
 from tidings.query.parse import parse
 from tidings.routing.spatial_router import open_router
 from tidings.routing.stats import RoutingStats
@@ -44,6 +46,8 @@ class SimulatedStream:
         self.updater.refresh()
         self.now = 1_000_000.0
         self.spec, self.options, self.folder = spec, options, folder
+        self.seconds_of = lambda posts: 1e-4 * posts
+        self.builds = 0
         self.restart()
 
     def restart(self) -> None:
@@ -53,6 +57,7 @@ class SimulatedStream:
     def run_batch(self, posts=None, times: int = 100) -> int:
         """Return the plan version that the batch uses; its posts are counted `times` times."""
         self.rebalancer.before_batch()
+        self.builds += self.updater.is_building_plan
         self.updater.wait_for_build()
         index = self.updater.refresh()
         self.rebalancer.on_index_version(index)
@@ -61,7 +66,11 @@ class SimulatedStream:
         counts = {"cells": stats.cells, "sent_by_cell": stats.sent_by_cell * times}
         texts, positions = to_sample(posts or self.posts)
         sample = {"sample_texts": texts, "sample_positions": positions}
-        self.rebalancer.after_batch(index, RoutingStats(stats.spread * times, **counts, **sample))
+        sent = np.bincount(stats.cells % WORKERS, counts["sent_by_cell"], WORKERS)
+        loads = [
+            MatcherLoad(matcher, int(posts), 0, self.seconds_of(posts)) for matcher, posts in enumerate(sent.tolist())
+        ]
+        self.rebalancer.after_batch(index, RoutingStats(stats.spread * times, **counts, **sample), loads)
         return index.manifest.plan.version
 
     def matches_are_exact(self) -> bool:
@@ -93,11 +102,44 @@ def test_cells_move_after_enough_uneven_posts(start_stream, events):
 
 def test_local_steps_have_a_pause_between_them(start_stream):
     stream = start_stream(RebalanceOptions(factor=1.01, interval_s=None))
-    town = posts_of_one_town(stream)
-    versions = [stream.run_batch(town, 200) for _ in range(4)]
+    north, south = posts_of_one_town(stream), [post for post in stream.posts if post.lat < 20]
+    versions = [stream.run_batch(posts, 200) for posts in (north, south, south, south)]
     assert versions == [2, 3, 3, 3]
     stream.now += 60
-    assert stream.run_batch(town, 200) == 4
+    assert stream.run_batch(south, 200) == 4
+
+
+def test_even_seconds_start_nothing_even_if_posts_are_uneven(start_stream):
+    """The check compares the measured time only; a machine that is twice as fast gets twice the posts."""
+    stream = start_stream(RebalanceOptions(factor=1.5, interval_s=None))
+    stream.seconds_of = lambda posts: 1.0
+    for _ in range(3):
+        stream.now += 60
+        assert stream.run_batch(posts_of_one_town(stream), 200) == 2
+    assert stream.rebalancer.status()["rebalance_checks"] == 2
+    assert stream.builds == 0
+
+
+def test_short_time_is_not_compared(start_stream):
+    stream = start_stream(RebalanceOptions(factor=1.5, interval_s=None))
+    stream.seconds_of = lambda posts: 1e-9 * posts
+    assert [stream.run_batch(posts_of_one_town(stream), 200) for _ in range(3)] == [2, 2, 2]
+    assert stream.rebalancer.status()["rebalance_checks"] == 0
+
+
+def test_steps_that_do_not_help_are_repeated_more_and_more_rarely(start_stream):
+    """All posts are one post, so no cell and no term can be given away."""
+    stream = start_stream(RebalanceOptions(factor=1.5, interval_s=None))
+    post = [RawPost("w1", 40.7, -74.0)]
+    started = []
+    for second in range(0, 700, 10):
+        stream.now += 10
+        before = stream.builds
+        assert stream.run_batch(post, 200_000) == 2
+        started += [second] if stream.builds > before else []
+    assert len(started) == 7  # after pauses of 10, 20, 40, 80, 160 and 320 seconds
+    gaps = np.diff(started)
+    assert (gaps[1:] > 1.4 * gaps[:-1]).all()
 
 
 def test_nothing_moves_without_a_factor(start_stream):

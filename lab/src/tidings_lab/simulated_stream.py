@@ -22,6 +22,7 @@ from tidings.balance.spatial_fit import PostSample
 from tidings.balance.spec import PlanSpec
 from tidings.index.builder import prepare_merge
 from tidings.index.reader import Index
+from tidings.matching.load import MatcherLoad
 from tidings.routing.stats import RoutingStats, merge_stats
 from tidings.spark.execution_mode import make_plan_record
 from tidings.store import NewSubscription, open_store
@@ -212,8 +213,9 @@ class SimulatedStream:
             stats.spread, sample_texts=texts, sample_positions=positions,
             cells=stats.cells, sent_by_cell=stats.sent_by_cell,
         )  # fmt: skip
+        loads = [MatcherLoad(matcher, int(sent[matcher]), 0, float(seconds[matcher])) for matcher in range(len(sent))]
         start = time.process_time()
-        self._live.observe_batch(index, sampled, sent.tolist())
+        self._live.observe_batch(index, sampled, loads)
         return time.process_time() - start
 
 

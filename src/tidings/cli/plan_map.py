@@ -153,7 +153,7 @@ def _fill(plan: SpatialPlan, number: int) -> str:
 def _patterns(plan: SpatialPlan) -> Iterator[str]:
     """Yield stripes in the colours of the matchers for areas that divide their terms."""
     for number in np.unique(plan.area_of_cell).tolist():
-        matchers = sorted(set(plan.areas[number].matchers))
+        matchers = sorted(plan.areas[number].holders)
         if len(matchers) > 1:
             size = 5 * len(matchers)
             stripes = "".join(

@@ -76,6 +76,14 @@ class ShedPolicy(StrEnum):
     random = "random"
 
 
+class CellSelection(StrEnum):
+    gr_plus = "gr+"
+    gr = "gr"
+    dp = "dp"
+    si = "si"
+    ra = "ra"
+
+
 class CleanSource(StrEnum):
     off = "off"
     delete = "delete"
@@ -144,6 +152,9 @@ class PlanOptions:
     rebalance_factor: Annotated[
         float, typer.Option(metavar="X", help="Move cells if the loads differ X times (spatial plan); 0: never.")
     ] = 1.5
+    cell_selection: Annotated[
+        CellSelection, typer.Option(metavar="gr+|gr|dp|si|ra", help="Algorithm that chooses the cells to move.")
+    ] = CellSelection.gr_plus
 
     @property
     def refresh_every_s(self) -> float | None:
@@ -182,7 +193,8 @@ class PlanOptions:
     def rebalance_options(self) -> RebalanceOptions:
         from tidings.balance.rebalance.options import RebalanceOptions
 
-        return RebalanceOptions(self.rebalance_factor or None, self.refresh_every_s or RebalanceOptions().interval_s)
+        every_s = self.refresh_every_s or RebalanceOptions().interval_s
+        return RebalanceOptions(self.rebalance_factor or None, self.cell_selection.value, interval_s=every_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from tidings.index.sharding import ShardInput, needed_terms, phrase_terms
 from tidings.index.spatial_shards import SpatialAnchors
 from tidings.plan.space import SpatialPlan
 from tidings.query.anchors import Anchors
-from tidings.query.conjunctions import concatenate
+from tidings.query.conjunctions import Conjunctions, concatenate
 
 
 def count_to_merge(sizes: Sequence[int], added: int) -> int:
@@ -51,9 +51,17 @@ def merge_segments(
         terms=needed_terms(conjunctions) if by_term else addition.terms,
         split_terms=split_terms,
         anchors=Anchors.of(conjunctions, split_terms) if by_term else None,
-        spatial_anchors=SpatialAnchors.of(conjunctions, plan) if plan is not None else None,
+        spatial_anchors=_merge_anchors(views, addition, conjunctions, plan) if plan is not None else None,
     )
     return merged, merged_ids
+
+
+def _merge_anchors(
+    views: Sequence[SegmentView], addition: ShardInput, conjunctions: Conjunctions, plan: SpatialPlan
+) -> SpatialAnchors:
+    """Return the anchors of all conjunctions, with the keys of the parts: some are for conjunctions of other shards."""
+    parts = [view.spatial_anchors for view in views]
+    return SpatialAnchors.of(conjunctions, plan).union([*parts, addition.spatial_anchors or SpatialAnchors.empty()])
 
 
 def _remaining_rows(view: SegmentView) -> NDArray[np.intp]:

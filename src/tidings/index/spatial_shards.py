@@ -42,6 +42,11 @@ class SpatialAnchors:
         keys = plan.former_ids[area].astype(np.uint64) << _TERM_BITS | anchors[row]
         return cls(sorted_unique(keys), sorted_unique(anchors[conjunctions.anchor_region < 0]))
 
+    def union(self, others: Sequence[SpatialAnchors]) -> SpatialAnchors:
+        """Return these and the keys of others; free terms of others may have lost their last conjunction."""
+        keys = sorted_unique(np.concatenate([self.keys, *(other.keys for other in others)]))
+        return SpatialAnchors(keys, self.free_terms)
+
 
 def touched_areas(conjunctions: Conjunctions, plan: SpatialPlan) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return (area, conjunction) for all areas that the regions of conjunctions touch."""
@@ -54,32 +59,40 @@ def shard_by_region(
     conjunctions: Conjunctions,
     plan: SpatialPlan,
     text_of: Callable[[NDArray[np.uint32]], Sequence[bytes]],
-    was_shared: NDArray[np.uint8] | None = None,
 ) -> Iterator[ShardInput]:
-    """Yield the input of every shard that gets conjunctions. Those of one subscription must be adjacent.
-
-    `was_shared` is given if subscriptions may have further conjunctions on matchers that are not part of this call:
-    1 for each subscription that several matchers could find before. These stay shared.
-    """
-    placement = _place(conjunctions, plan, text_of)
-    is_shared = _is_shared(conjunctions, placement, was_shared)
+    """Yield the input of every shard that gets conjunctions. Those of one subscription must be adjacent."""
+    placement = place(conjunctions, plan, text_of)
+    is_shared = _is_shared(conjunctions, placement)
     for number in np.unique(placement.matcher).tolist():
         part = conjunctions.select(sorted_unique(placement.row[placement.matcher == number])).compact()
         yield ShardInput.of(number, part, is_shared, spatial_anchors=SpatialAnchors.of(part, plan))
 
 
 @dataclass(frozen=True, slots=True)
-class _Placement:
+class Placement:
     """Pairs of conjunction and matcher, and whether a post routed there may be routed to other matchers too."""
 
     row: NDArray[np.int64]
     matcher: NDArray[np.int64]
     may_repeat: NDArray[np.bool_]
 
+    @property
+    def keys(self) -> NDArray[np.int64]:
+        """The pairs as conjunction << 16 | matcher, ascending, each once."""
+        return sorted_unique(self.row << 16 | self.matcher)
 
-def _place(
+    def shared_subscriptions(self, subscription: NDArray[np.uint32], count: int) -> NDArray[np.bool_]:
+        """Return whether each subscription is on several matchers and in an area whose posts go to several."""
+        owner = subscription[self.row].astype(np.int64)
+        may_repeat = np.bincount(owner[self.may_repeat], minlength=count) > 0
+        pairs = sorted_unique(owner << 16 | self.matcher)
+        return np.asarray(may_repeat & (np.bincount(pairs >> 16, minlength=count) > 1))
+
+
+def place(
     conjunctions: Conjunctions, plan: SpatialPlan, text_of: Callable[[NDArray[np.uint32]], Sequence[bytes]]
-) -> _Placement:
+) -> Placement:
+    """Return the matchers of each conjunction."""
     anchors = anchor_terms(conjunctions)
     used = np.unique(anchors[anchors > 0])
     column = np.where(anchors > 0, np.searchsorted(used, anchors) + 1, 0)
@@ -91,18 +104,9 @@ def _place(
     rows = np.concatenate([row, np.tile(free, len(matchers))])
     matcher = np.concatenate([matchers[row_of[area], column[row]].astype(np.int64), everywhere])
     may_repeat = np.concatenate([is_shared[area], np.ones(len(everywhere), bool)])
-    return _Placement(rows, matcher, may_repeat)
+    return Placement(rows, matcher, may_repeat)
 
 
-def _is_shared(
-    conjunctions: Conjunctions, placement: _Placement, was_shared: NDArray[np.uint8] | None
-) -> NDArray[np.uint8]:
-    """Return 1 for each subscription on several matchers and in an area whose posts go to several."""
+def _is_shared(conjunctions: Conjunctions, placement: Placement) -> NDArray[np.uint8]:
     count = int(conjunctions.subscription.max()) + 1 if len(conjunctions) else 0
-    subscription = conjunctions.subscription[placement.row].astype(np.int64)
-    may_repeat = np.bincount(subscription[placement.may_repeat], minlength=count) > 0
-    if was_shared is not None:
-        return was_shared | may_repeat.astype(np.uint8)
-    pairs = sorted_unique(subscription << 16 | placement.matcher)
-    several = np.bincount(pairs >> 16, minlength=count) > 1
-    return (several & may_repeat).astype(np.uint8)
+    return placement.shared_subscriptions(conjunctions.subscription, count).astype(np.uint8)

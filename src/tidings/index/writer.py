@@ -41,17 +41,19 @@ class IndexWriter:
 
     def add(self, conjunctions: Conjunctions, ids: pa.Array, vocabulary: GrowingVocabulary) -> None:
         """Write one segment for every shard that gets a conjunction, merged with small segments of that shard."""
-        shards = list(self.manifest.shards)
         for shard_input in self._shard_inputs(conjunctions, vocabulary):
-            number = shard_input.number
-            shards[number] = self._append(shards[number], shard_input, ids.take(pa.array(shard_input.subscriptions)))
-            self.update(shared=self.manifest.shared or bool(shard_input.is_shared.any()))
+            self.append_to_shard(shard_input, ids.take(pa.array(shard_input.subscriptions)))
         self.update(
-            shards=tuple(shards),
             phrases=self.manifest.phrases or conjunctions.has_phrases,
             regions=self.manifest.regions or len(conjunctions.regions) > 0,
             subscriptions=self.manifest.subscriptions + len(ids),
         )
+
+    def append_to_shard(self, shard_input: ShardInput, ids: pa.Array) -> None:
+        """Write one segment for a shard, merged with its small segments."""
+        shards = list(self.manifest.shards)
+        shards[shard_input.number] = self._append(shards[shard_input.number], shard_input, ids)
+        self.update(shards=tuple(shards), shared=self.manifest.shared or bool(shard_input.is_shared.any()))
 
     def _append(
         self, records: tuple[SegmentRecord, ...], addition: ShardInput, ids: pa.Array
@@ -127,6 +129,12 @@ class IndexWriter:
         count = len(pa.chunked_array(removed_ids).unique()) if removed_ids else 0
         self.update(shards=shards, subscriptions=self.manifest.subscriptions - count)
 
+    def remove_from_shard(self, index: Index, number: int, ids: pa.Array) -> None:
+        """Write tombstones for these ids in one shard; they stay in others."""
+        shards = list(self.manifest.shards)
+        shards[number] = tuple(self._write_tombstones(index, record, [ids], []) for record in shards[number])
+        self.update(shards=tuple(shards))
+
     def _write_tombstones(
         self, index: Index, record: SegmentRecord, ids: Sequence[pa.Array], removed_ids: list[pa.Array]
     ) -> SegmentRecord:
@@ -142,6 +150,11 @@ class IndexWriter:
         all_rows = np.union1d(np.flatnonzero(view.removed), new_rows).astype(np.uint32)
         file = self._write_arrays("removed", {"rows": all_rows}) + "/rows.npy"
         return replace(record, removed=file, removed_count=len(all_rows))
+
+    @property
+    def written_bytes(self) -> int:
+        """The size of the new files so far."""
+        return sum((self.folder / name).stat().st_size for name in self.written)
 
     def finish(self, vocabulary: GrowingVocabulary) -> Manifest:
         """Write new terms and return the manifest, the only file that is missing then."""

@@ -26,10 +26,10 @@ SPATIAL_PLAN_FORMAT = ("tidings-space-plan", 2)
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """The matchers of an area. Several divide its terms: known terms have a matcher, others are hashed.
+    """The matchers of an area. Several divide its terms: known terms have a matcher, others are hashed to `matchers`.
 
-    A matcher that took over the terms of another one is listed more than once. Segments that were written before an
-    area was separated from another one refer to it by the number of that other area: `former_id`.
+    A matcher that took over the terms of another one is listed more than once; one that took over only some terms is
+    not listed. `former_id` is the number by which segments refer to an area that has got another number since.
     """
 
     matchers: tuple[int, ...]
@@ -38,7 +38,13 @@ class Area:
 
     @property
     def is_shared(self) -> bool:
-        return len(set(self.matchers)) > 1
+        first = self.matchers[0]
+        return len(set(self.matchers)) > 1 or any(matcher != first for matcher in self.matcher_of_term.values())
+
+    @property
+    def holders(self) -> set[int]:
+        """The matchers that get posts of this area."""
+        return {*self.matchers, *self.matcher_of_term.values()}
 
 
 @dataclass(frozen=True, slots=True)

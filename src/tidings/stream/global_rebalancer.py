@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -43,6 +43,7 @@ class StepResult:
     prepared: UnpublishedVersion | None = None
     reason: str = ""
     size_bytes: int = 0
+    details: dict[str, object] = field(default_factory=dict)  # for the status
 
 
 PrepareStep = Callable[[Index], StepResult]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tidings.failpoints import failpoint
 from tidings.index.reader import Index
+from tidings.matching.load import MatcherLoad
 from tidings.routing.stats import RoutingStats
 from tidings.stream.index_updater import IndexUpdater
 from tidings.stream.plan_refresh import PlanRefresher
@@ -45,11 +46,11 @@ class LiveIndex:
             self.rebalancer.on_index_version(index)
         return index
 
-    def observe_batch(self, index: Index, stats: RoutingStats, loads: Sequence[int]) -> None:
-        """Learn from a finished batch; `loads` are the posts per matcher, including shed posts."""
-        self.refresher.after_batch(index, stats, loads)
+    def observe_batch(self, index: Index, stats: RoutingStats, loads: Sequence[MatcherLoad]) -> None:
+        """Learn from a finished batch."""
+        self.refresher.after_batch(index, stats, [load.posts + load.shed for load in loads])
         if self.rebalancer is not None:
-            self.rebalancer.after_batch(index, stats)
+            self.rebalancer.after_batch(index, stats, loads)
 
     def close(self) -> None:
         """Save what the next run continues with."""

@@ -108,8 +108,7 @@ class MicroBatchRunner:
             self.commits.commit(start, self._batch_stats(index, stats), rest)
         seconds = time.monotonic() - started_at
         self.shedder.observe_batch(batch, seconds, stats)
-        loads = [load.posts + load.shed for load in self.matcher_metrics.loads_of(batch)]
-        self.index.observe_batch(index, stats, loads)
+        self.index.observe_batch(index, stats, self.matcher_metrics.loads_of(batch))
         LOG.debug(Event("batch matched", batch=batch, index_version=index.version, seconds=round(seconds, 3)))
 
     def _pin_versions(self, batch: int, files: Sequence[Path]) -> tuple[BatchStart, Index | None]:

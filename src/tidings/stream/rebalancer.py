@@ -8,38 +8,33 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
-from tidings.balance.rebalance.local_policy import LocalSettings
-from tidings.balance.rebalance.local_step import prepare_rebalancing
 from tidings.balance.rebalance.options import RebalanceOptions
 from tidings.balance.recent_sample import RecentPosts
-from tidings.balance.refresh_policy import MIN_POSTS
-from tidings.balance.spatial_fit import PostSample
 from tidings.balance.spec import PlanSpec
 from tidings.index.builder import UnpublishedVersion
 from tidings.index.reader import Index
 from tidings.log import Event
-from tidings.routing.stats import Counts, RoutingStats, sum_counts
-from tidings.stream.global_rebalancer import GlobalRebalancer, PrepareStep, StepResult
+from tidings.matching.load import MatcherLoad
+from tidings.routing.stats import RoutingStats
+from tidings.stream.global_rebalancer import GlobalRebalancer, PrepareStep
 from tidings.stream.index_updater import IndexUpdater
+from tidings.stream.local_rebalancer import LocalRebalancer
 
 LOG = logging.getLogger("tidings.stream")
-_NO_COUNTS = np.zeros(0, np.int64)
-_LOCAL_STEP_PAUSE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class _PendingStep:
-    """A step that is being built: its reason, the bytes of subscriptions that move, when it started."""
+    """A step that is being built: its reason, the bytes of subscriptions that move, details, when it started."""
 
     reason: str
     size_bytes: int
+    details: dict[str, object]
     started_at: float
 
 
@@ -55,12 +50,10 @@ class Rebalancer:
         state_dir: Path | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._updater, self._recent, self._options, self._clock = updater, recent, options, clock
+        self._updater, self._clock = updater, clock
+        self._local = LocalRebalancer(options, recent)
         self._global = GlobalRebalancer(spec, options, state_dir, clock)
-        self._cells: Counts = _NO_COUNTS
-        self._posts_by_cell: Counts = _NO_COUNTS
-        self._posts = 0
-        self._plan_version, self._next_local_step_at = 0, 0.0
+        self._plan_version = 0
         self._pending: _PendingStep | None = None
         self._plan_builds = updater.plan_builds
         self._last_step: dict[str, object] = {}
@@ -74,12 +67,11 @@ class Rebalancer:
         if plan is None or not plan.spatial_file or self._updater.is_building_plan:
             return
         step = self._global.next_step(index, now)
-        is_local = step is None and self._may_step_locally(now)
-        if is_local and self._start(self._local_step()):
-            self._next_local_step_at = now + _LOCAL_STEP_PAUSE_S
-            self._reset_counts()
-        elif step is not None and self._start(self._global.preparation(step)):
-            self._global.on_start(step, now)
+        if step is not None:
+            if self._start(self._global.preparation(step)):
+                self._global.on_start(step, now)
+        elif (measured := self._local.next_step(now)) is not None and self._start(self._local.preparation(measured)):
+            self._local.on_start(measured, now)
 
     def on_index_version(self, index: Index) -> None:
         """Note the version that the next batch uses; log a step that is now in effect."""
@@ -87,7 +79,7 @@ class Rebalancer:
         has_new_plan = plan is not None and plan.version != self._plan_version
         if plan is not None and has_new_plan:
             self._plan_version = plan.version
-            self._reset_counts()
+            self._local.forget()
         if self._updater.plan_builds == self._plan_builds:
             return
         self._plan_builds = self._updater.plan_builds
@@ -99,16 +91,15 @@ class Rebalancer:
         seconds = self._clock() - step.started_at
         self._steps, self._moved_bytes = self._steps + has_new_plan, self._moved_bytes + step.size_bytes
         self._seconds += seconds
-        self._last_step = {"reason": step.reason, "bytes": step.size_bytes, "seconds": seconds, "at": self._clock()}
+        cost = {"bytes": step.size_bytes, "seconds": seconds}
+        self._last_step = {"reason": step.reason, **cost, "at": self._clock(), **step.details}
         LOG.info(Event("plan rebalanced", reason=step.reason, bytes=step.size_bytes, seconds=round(seconds, 1)))
 
-    def after_batch(self, index: Index, stats: RoutingStats) -> None:
+    def after_batch(self, index: Index, stats: RoutingStats, loads: Sequence[MatcherLoad]) -> None:
         """Add the loads of a batch, unless it was replayed with an older plan."""
         plan = index.manifest.plan
         if plan is not None and plan.version == self._plan_version:
-            counted = [(self._cells, self._posts_by_cell), (stats.cells, stats.sent_by_cell)]
-            self._cells, self._posts_by_cell = sum_counts(counted)
-            self._posts += stats.posts
+            self._local.add_batch(stats, loads, index.manifest.log_position)
         self._global.add_posts((stats.sample_texts, stats.sample_positions), stats.posts)
 
     def status(self) -> dict[str, object]:
@@ -118,21 +109,13 @@ class Rebalancer:
             "rebalanced_bytes": self._moved_bytes,
             "rebalance_seconds": round(self._seconds, 3),
             "last_rebalance": self._last_step,
+            **self._local.status(),
             **self._global.status(self._updater.index),
         }
 
     def close(self) -> None:
         """Save what the next run continues with."""
         self._global.save()
-
-    def _may_step_locally(self, now: float) -> bool:
-        return bool(self._options.factor) and self._posts >= MIN_POSTS and now >= self._next_local_step_at
-
-    def _local_step(self) -> PrepareStep:
-        return partial(self._move_cells, self._cells, self._posts_by_cell, self._recent.posts())
-
-    def _reset_counts(self) -> None:
-        self._cells, self._posts_by_cell, self._posts = _NO_COUNTS, _NO_COUNTS, 0
 
     def _start(self, prepare: PrepareStep) -> bool:
         self._pending = None
@@ -143,10 +126,5 @@ class Rebalancer:
     def _prepare(self, prepare: PrepareStep, index: Index) -> UnpublishedVersion | None:
         started_at, step = self._clock(), prepare(index)
         if step.prepared is not None:
-            self._pending = _PendingStep(step.reason, step.size_bytes, started_at)
+            self._pending = _PendingStep(step.reason, step.size_bytes, step.details, started_at)
         return step.prepared
-
-    def _move_cells(self, cells: Counts, by_cell: Counts, recent: PostSample, index: Index) -> StepResult:
-        settings = LocalSettings(sigma=self._options.factor or float("inf"))
-        step = prepare_rebalancing(index, cells, by_cell, recent, settings)
-        return StepResult() if step is None else StepResult(step.prepared, str(step), step.size_bytes)

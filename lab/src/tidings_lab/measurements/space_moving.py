@@ -12,6 +12,7 @@ import numpy as np
 
 from tidings.balance.rebalance.local_policy import LocalSettings
 from tidings.balance.rebalance.local_step import LocalRebalancing, prepare_rebalancing
+from tidings.balance.rebalance.measured_load import MeasuredLoad
 from tidings.balance.spatial_fit import PostSample
 from tidings_lab.datasets import Posts
 from tidings_lab.located_posts import as_located, load_located
@@ -53,7 +54,7 @@ def _migrate(
     found: list[LocalRebalancing | None] = []
     counted = cluster.count_routed(batches)
     maker = threading.Thread(
-        target=lambda: found.append(prepare_rebalancing(cluster.index, *counted, recent, settings))
+        target=lambda: found.append(prepare_rebalancing(cluster.index, MeasuredLoad(*counted), recent, settings))
     )
     start = time.perf_counter()
     maker.start()
@@ -69,7 +70,7 @@ def _migrate(
     works = measure_in_turns([MeasuredRun(candidate, batches) for candidate in (cluster, after)], _ROUNDS)
     before, after_imbalance = (work.to_dict()["time_imbalance"] for work in works)
     return {
-        "moved_cells": moved.moved + moved.split + moved.joined,
+        "moved_cells": sum(moved.cells.values()),
         "moved_bytes": moved.size_bytes,
         "seconds": seconds,
         "switch_ms": switch_ms,

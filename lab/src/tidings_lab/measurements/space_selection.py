@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from tidings.balance.rebalance.cell_load import RecentCells, add_work, measure_cells, sample_shards
+from tidings.balance.rebalance.cell_load import add_work, measure_cells
 from tidings.balance.rebalance.cell_selection import SELECTORS, CellSelector, select_exact
 from tidings.balance.rebalance.local_policy import CellLoad
+from tidings.balance.rebalance.recent_cells import RecentCells
+from tidings.balance.rebalance.shard_sample import sample_shards
 from tidings.balance.work_model import WorkModel
 from tidings.errors import InputError
 from tidings_lab.datasets import Posts
@@ -59,7 +61,7 @@ def _cells(subscriptions: pa.Table, table: pa.Table, workers: int) -> list[list[
         )
         held, counted = sample_shards(cluster.index, cluster.plan), cluster.count_routed(cluster.analyze(table))
         recent = RecentCells.build(cluster.index, cluster.plan, as_located(table))
-        return add_work(measure_cells(held, cluster.plan, *counted), held, recent, WorkModel())
+        return list(add_work(measure_cells(held, cluster.plan, *counted), held, recent, WorkModel()).values())
 
 
 def _selectors() -> Mapping[str, CellSelector]:

@@ -1,23 +1,33 @@
-"""Run the local rebalancing step: measure the cells, decide, and prepare an index with a better plan."""
+"""Run the local rebalancing step: compare the matchers, measure the cells of the givers, decide, prepare an index."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tidings.balance.rebalance.apply import apply_intents
-from tidings.balance.rebalance.cell_load import RecentCells, ShardSample, add_work, measure_cells, sample_shards
+from tidings.balance.rebalance.cell_load import LoadsByMatcher, measure_loads
+from tidings.balance.rebalance.grid_refinement import refine_grid, refine_measured
 from tidings.balance.rebalance.local_policy import (
     CellLoad,
     Intent,
     Join,
     LocalSettings,
+    Move,
     SplitByText,
+    Transfer,
     decide,
     is_worth_rebalancing,
+    plan_transfers,
 )
+from tidings.balance.rebalance.measured_load import MeasuredLoad
+from tidings.balance.rebalance.recent_cells import RecentCells
+from tidings.balance.rebalance.shard_sample import ShardSample, sample_shards
 from tidings.balance.spatial_fit import PostSample
 from tidings.index.builder import UnpublishedVersion
 from tidings.index.migrate import prepare_migration
@@ -25,86 +35,144 @@ from tidings.index.plan_files import cached_spatial_plan
 from tidings.index.reader import Index
 from tidings.plan.space import SpatialPlan
 
+_MAX_PARTS = 32  # of the terms of an overloaded cell
 MAX_SHARED_AREAS_PER_MATCHER = 16  # a router has a row with all terms for each shared area
-
-_Halves = dict[int, tuple[list[bytes], list[bytes]]]  # cell → the terms of its two halves
 
 
 @dataclass(frozen=True, slots=True)
 class LocalRebalancing:
-    """A prepared version, the matchers that give and take cells, and how many cells and bytes move."""
+    """A prepared version, what changes between which matchers, and the bytes written for it."""
 
     prepared: UnpublishedVersion
-    source: int
-    target: int
-    moved: int
-    split: int
-    joined: int
-    size_bytes: int
+    intents: tuple[Intent, ...]
     ratio: float  # of the largest load to the smallest, before the step
+    size_bytes: int
+    subscriptions: int  # that were written to another matcher
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The matchers that give and take, in the order of the intents."""
+        return list(dict.fromkeys((intent.source, intent.target) for intent in self.intents))
+
+    @property
+    def cells(self) -> dict[str, int]:
+        """How many cells are moved, split by term, and joined."""
+        counts = Counter(type(intent) for intent in self.intents)
+        return {"moved": counts[Move], "split": counts[SplitByText], "joined": counts[Join]}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the status of a stream shows."""
+        return {"pairs": self.pairs, "cells": self.cells, "subscriptions": self.subscriptions}
 
     def __str__(self) -> str:
-        counts = [(self.moved, "moved"), (self.split, "split by term"), (self.joined, "joined")]
-        changes = ", ".join(f"{count} {change}" for count, change in counts if count)
-        other = f"matcher {self.target}"
-        ratio = f"load, {other} none" if np.isinf(self.ratio) else f"{self.ratio:.1f} times the load of {other}"
-        return f"matcher {self.source} had {ratio}; cells: {changes}"
+        words = {"moved": "moved", "split": "split by term", "joined": "joined"}
+        changes = ", ".join(f"{count} {words[kind]}" for kind, count in self.cells.items() if count)
+        ratio = "some load, the idlest none" if np.isinf(self.ratio) else f"{self.ratio:.1f} times that of the idlest"
+        pairs = ", ".join(f"{source} to {target}" for source, target in self.pairs)
+        return f"the load of the busiest matcher was {ratio}; cells: {changes}; from matcher {pairs}"
 
 
 def prepare_rebalancing(
-    index: Index, cells: NDArray[np.int64], by_cell: NDArray[np.int64], recent: PostSample, settings: LocalSettings
+    index: Index, measured: MeasuredLoad, recent: PostSample, settings: LocalSettings
 ) -> LocalRebalancing | None:
-    """Prepare a version with more even loads. None if the loads are balanced or no step would improve them.
-
-    `cells` and `by_cell` are measured by `RoutingStats`.
-    """
-    assert index.manifest.plan is not None
-    plan = cached_spatial_plan(index.folder / index.manifest.plan.spatial_file)
-    shards = sample_shards(index, plan)
-    recent_cells = RecentCells.build(index, plan, recent)
-    matchers = add_work(measure_cells(shards, plan, cells, by_cell), shards, recent_cells, settings.work)
-    loads = [sum(cell.load for cell in matcher_cells) for matcher_cells in matchers]
-    source, target = int(np.argmax(loads)), int(np.argmin(loads))
-    if not is_worth_rebalancing(loads, settings):
+    """Prepare a version with more even loads. None if the loads are balanced or no step would improve them."""
+    if measured.seconds and not is_worth_rebalancing(measured.seconds, settings):
         return None
-    matchers[source], halves = _examine_heaviest(
-        matchers[source], plan, recent_cells, shards[source], shards[target], settings.top_cells
-    )
-    intents = decide(matchers, settings)
+    transfers = plan_transfers(measured.seconds, settings)
+    state = _State.measure(index, measured, recent, transfers, settings)
+    loads = measured.seconds or tuple(sum(cell.load for cell in state.cells[n]) for n in sorted(state.cells))
+    transfers = transfers or plan_transfers(loads, settings)
+    if not transfers:
+        return None
+    state = state.refine(transfers)
+    cells = dict(state.cells) | {pair.source: state.examine(pair) for pair in _first_of_each_giver(transfers)}
+    intents = decide(cells, transfers, settings)
     if not intents:
         return None
-    prepared = prepare_migration(index, apply_intents(plan, intents, halves), {source, target})
-    ratio = loads[source] / loads[target] if loads[target] else float("inf")
-    size_bytes = sum(intent.size_bytes for intent in intents)
-    return LocalRebalancing(prepared, source, target, *_count_kinds(intents), size_bytes, ratio)
+    migration = prepare_migration(index, apply_intents(state.plan, intents))
+    ratio = max(loads) / min(loads) if min(loads) else float("inf")
+    return LocalRebalancing(migration.version, tuple(intents), ratio, migration.size_bytes, migration.subscriptions)
 
 
-def _examine_heaviest(
-    cells: list[CellLoad], plan: SpatialPlan, recent: RecentCells, source: ShardSample, target: ShardSample, top: int
-) -> tuple[list[CellLoad], _Halves]:
-    """Estimate for the heaviest cells what a join or a split would do. Return all cells, and the terms of halves."""
-    heaviest = sorted(cells, key=lambda cell: (-cell.load, cell.cell))
-    halves: _Halves = {}
-    examined: list[CellLoad] = []
-    may_split = _may_split(plan)
-    for cell in heaviest[:top]:
+def _list_involved(transfers: Sequence[Transfer]) -> set[int]:
+    """Return the givers, and the first receiver of each, with which cells may be joined."""
+    return {number for transfer in _first_of_each_giver(transfers) for number in (transfer.source, transfer.target)}
+
+
+def _first_of_each_giver(transfers: Sequence[Transfer]) -> list[Transfer]:
+    return list({transfer.source: transfer for transfer in reversed(transfers)}.values())[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The cells of a plan with their loads, and what these are estimated from."""
+
+    plan: SpatialPlan
+    measured: MeasuredLoad
+    recent: RecentCells
+    shards: Mapping[int, ShardSample]
+    cells: LoadsByMatcher
+    settings: LocalSettings
+
+    @classmethod
+    def measure(
+        cls,
+        index: Index,
+        measured: MeasuredLoad,
+        recent: PostSample,
+        transfers: Sequence[Transfer],
+        settings: LocalSettings,
+    ) -> _State:
+        """Measure the cells of the matchers of the transfers; of all matchers if there are no transfers yet."""
+        assert index.manifest.plan is not None
+        plan = cached_spatial_plan(index.folder / index.manifest.plan.spatial_file)
+        shards = sample_shards(index, plan, _list_involved(transfers) if transfers else None)
+        recent_cells = RecentCells.build(index, plan, recent)
+        cells = measure_loads(shards, plan, measured, recent_cells, settings.work)
+        return cls(plan, measured, recent_cells, shards, cells, settings)
+
+    def refine(self, transfers: Sequence[Transfer]) -> _State:
+        """Divide cells that are too large for the transfers by more grid lines, if their posts allow it."""
+        limits = {pair.source: pair.load for pair in _first_of_each_giver(transfers)}
+        overloaded = [
+            cell.cell for source, limit in limits.items() for cell in self.cells[source] if cell.load > limit / 2
+        ]
+        finer = refine_grid(self.plan, self.recent, overloaded)
+        if finer is self.plan:
+            return self
+        recent = self.recent.with_plan(finer)
+        shards = {number: shard.with_plan(finer) for number, shard in self.shards.items()}
+        measured = refine_measured(self.measured, self.plan, finer, recent)
+        cells = measure_loads(shards, finer, measured, recent, self.settings.work)
+        return _State(finer, measured, recent, shards, cells, self.settings)
+
+    def examine(self, transfer: Transfer) -> list[CellLoad]:
+        """Return the cells of a giver: the heaviest with what a join or a split would do, overloaded ones in parts."""
+        heaviest = sorted(self.cells[transfer.source], key=lambda cell: (-cell.load, cell.cell))
+        top, others = heaviest[: self.settings.top_cells], heaviest[self.settings.top_cells :]
+        return [*(part for cell in top for part in self._examine_cell(cell, transfer)), *others]
+
+    def _examine_cell(self, cell: CellLoad, transfer: Transfer) -> list[CellLoad]:
+        shard, work = self.shards[transfer.source], self.settings.work
+        parts = min(_MAX_PARTS, max(2, ceil(2 * cell.load / transfer.load)))
+        if cell.load > transfer.load and self._may_split(cell):
+            split = self.recent.split_terms(cell, shard, parts, work)
+            return [replace(cell, work=p.load, size_bytes=p.size_bytes, terms=p.terms) for p in split] or [cell]
         if cell.is_text:
-            examined.append(recent.estimate_join(cell, source, target))
-        elif may_split:
-            with_halves, halves[cell.cell] = recent.split_terms(cell, source)
-            examined.append(with_halves)
-        else:
-            examined.append(cell)
-    return [*examined, *heaviest[top:]], halves
+            return [self._examine_join(cell, transfer)]
+        halves = self.recent.split_terms(cell, shard, 2, work) if self._may_split(cell) else []
+        return [replace(cell, halves=(halves[0], halves[1])) if halves else cell]
 
+    def _examine_join(self, cell: CellLoad, transfer: Transfer) -> CellLoad:
+        other = next((other for other in self.cells[transfer.target] if other.cell == cell.cell), None)
+        if other is None:
+            return cell
+        shards = (self.shards[transfer.source], self.shards[transfer.target])
+        return replace(cell, joined_load=self.recent.estimate_join((cell, other), shards, self.settings.work))
 
-def _may_split(plan: SpatialPlan) -> bool:
-    shared = sum(plan.areas[number].is_shared for number in np.unique(plan.area_of_cell).tolist())
-    return bool(shared < MAX_SHARED_AREAS_PER_MATCHER * plan.matchers)
-
-
-def _count_kinds(intents: list[Intent]) -> tuple[int, int, int]:
-    """Return the numbers of moves, splits and joins."""
-    splits = sum(isinstance(intent, SplitByText) for intent in intents)
-    joins = sum(isinstance(intent, Join) for intent in intents)
-    return len(intents) - splits - joins, splits, joins
+    def _may_split(self, cell: CellLoad) -> bool:
+        if cell.is_text:
+            return True
+        used = np.unique(self.plan.area_of_cell).tolist()
+        shared = sum(self.plan.areas[number].is_shared for number in used)
+        return bool(shared < MAX_SHARED_AREAS_PER_MATCHER * self.plan.matchers)

@@ -11,8 +11,13 @@ _DEFAULTS = GlobalSettings()
 
 @dataclass(frozen=True, slots=True)
 class RebalanceOptions:
-    """`factor` triggers the local step, `interval_s` the global step; None disables a step."""
+    """`factor` triggers the local step, `interval_s` the global step; None disables a step.
+
+    `cell_selection` is the algorithm that chooses the cells to move (`cell_selection.py`).
+    """
 
     factor: float | None = 1.5  # largest load divided by smallest load
+    cell_selection: str = "gr+"
+    min_busy_s: float = 0.01  # processor time of the busiest matcher that is enough to compare the matchers
     interval_s: float | None = _DEFAULTS.interval_s
     global_settings: GlobalSettings = _DEFAULTS

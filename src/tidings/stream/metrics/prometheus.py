@@ -28,7 +28,7 @@ _COUNTERS = {
     "rejected": "Rows rejected since the stream started.",
     "shed_posts": "Posts not sent to a matcher (one per post and matcher) since the stream started.",
     "rebalances": "Changes of the spatial plan since the stream started.",
-    "rebalanced_bytes": "Bytes of subscriptions that these changes moved to another matcher.",
+    "rebalanced_bytes": "Bytes written for these changes.",
 }
 _GAUGES = {
     "batch": ("last_batch", "Number of the last batch."),

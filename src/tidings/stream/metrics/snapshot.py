@@ -56,9 +56,10 @@ class StreamSnapshot:
     plan_value_when_learned: float | None = None
     is_building_plan: bool = False  # a plan is being fitted or rebalanced
     rebalances: int = 0
-    rebalanced_bytes: int = 0  # of subscriptions that moved to another matcher
+    rebalance_checks: int = 0  # how often the time of the matchers was compared
+    rebalanced_bytes: int = 0  # written to disk, including the plan
     rebalance_seconds: float = 0.0  # from each decision to the batch that uses it, in total
-    last_rebalance: dict[str, Any] = field(default_factory=dict)  # reason, bytes, seconds, at
+    last_rebalance: dict[str, Any] = field(default_factory=dict)  # reason, bytes, seconds, at, pairs, cells, …
     last_evaluation: dict[str, Any] = field(default_factory=dict)  # of a new spatial plan, see `GlobalRebalancer`
     previous_plan_share: float | None = None  # of subscriptions; None if there is only one plan
     segments: int = 0
