@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -43,10 +44,15 @@ def test_work_of_terms_equals_the_definition(texts, query_texts):
     conjunctions = list_conjunctions(sample)
     names = {term.decode(): number for number, term in enumerate(sample.terms, 1)}
     containing = [[names[word] for word in post.split() if word in names] for post in texts]
-    post_counts, entries, matches = sample.measure_work()
-    assert post_counts[1:].tolist() == [sum(w in post for post in containing) for w in range(1, len(names) + 1)]
-    assert entries[1:].tolist() == [sum(max(c) == w for c in set(conjunctions)) for w in range(1, len(names) + 1)]
-    assert matches.tolist() == [sum(conjunction <= set(post) for post in containing) for conjunction in conjunctions]
+    measured = sample.measure_work()
+    entries = np.bincount(anchor_terms(sample.conjunctions), measured.entries, len(names) + 1)
+    assert measured.posts[1:].tolist() == [sum(w in post for post in containing) for w in range(1, len(names) + 1)]
+    assert entries[1:].tolist() == pytest.approx(
+        [sum(max(c) == w for c in set(conjunctions)) for w in range(1, len(names) + 1)]
+    )
+    assert measured.matches.tolist() == [
+        sum(conjunction <= set(post) for post in containing) for conjunction in conjunctions
+    ]
 
 
 def overload(loads: list[float], matcher: int, extra: int, frequency: int, work: int) -> float:

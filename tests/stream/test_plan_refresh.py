@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from tidings.balance.plan_comparison import PlanComparison, learn_and_compare
 from tidings.balance.refresh_policy import MIN_POSTS, RefreshPolicy
 from tidings.balance.spatial_fit import PostSample
 from tidings.balance.spec import PlanSpec
 from tidings.routing.stats import RoutingStats
 from tidings.spark.execution_mode import make_plan_record
 from tidings.store import open_store
+from tidings.stream import plan_refresh
 from tidings.stream.index_updater import IndexUpdater
 from tidings.stream.plan_refresh import PlanRefresher
 
-WORDS = [f"word{number}" for number in range(8)]
 HOUR_S = 3_600.0
+WORDS, TOPICS = 300, 30
 
 
-def sample_of(posts: int) -> PostSample:
-    return pa.array([" ".join(WORDS)] * posts, pa.large_string()), np.full((posts, 2), np.nan)
+def sample_of(posts: int, topics: int = 0, seed: int = 0) -> PostSample:
+    """Return posts of three words of a topic. Other `topics` divide the same words in another way."""
+    rng, weights = np.random.default_rng(seed), 1 / np.arange(1, TOPICS + 1)
+    drawn = rng.choice(TOPICS, posts, p=weights / weights.sum())
+    words = np.random.default_rng(topics).permutation(WORDS).reshape(TOPICS, -1)[drawn]
+    texts = [" ".join(f"word{number}" for number in row) for row in rng.permuted(words, axis=1)[:, :3].tolist()]
+    return pa.array(texts, pa.large_string()), np.full((posts, 2), np.nan)
 
 
 class SimulatedStream:
@@ -30,21 +38,22 @@ class SimulatedStream:
 
     def __init__(self, folder, policy: RefreshPolicy, partitioner: str = "salb+") -> None:
         self.store = open_store(folder)
+        self.seeds = itertools.count(1)
         if not list(self.store.subscriptions.all()):
-            self.store.subscriptions.add_many([(word,) for word in WORDS])
+            self.store.subscriptions.add_many([(f"word{number}",) for number in range(WORDS)])
         spec = PlanSpec.parse(partitioner, 4, "anchor")
         self.updater = IndexUpdater(self.store, folder / "index", make_plan_record(spec))
         self.now = 1_000_000.0
         state_file = folder / "plan.json"
         self.refresher = PlanRefresher(self.updater, self.store, spec, policy, state_file, lambda: self.now)
 
-    def run_batch(self, posts: int = MIN_POSTS, loads=(5_000, 5_000, 5_000, 5_000)) -> int:
+    def run_batch(self, posts: int = MIN_POSTS, loads=(5_000, 5_000, 5_000, 5_000), topics: int = 0) -> int:
         """Return the plan version that the batch uses; a build that it starts is finished before it runs."""
         self.refresher.before_batch()
         self.updater.wait_for_build()
         index = self.updater.refresh()
         self.refresher.on_index_version(index)
-        texts, positions = sample_of(posts)
+        texts, positions = sample_of(posts, topics, next(self.seeds))
         stats = RoutingStats(spread=np.array([0, posts]), sample_texts=texts, sample_positions=positions)
         self.refresher.after_batch(index, stats, loads)
         return index.manifest.plan.version
@@ -78,6 +87,10 @@ def test_more_posts_are_sampled_until_there_are_enough(start_stream):
     stream.refresher.after_batch(stream.updater.index, RoutingStats(spread=np.array([0, 200_000])), (1, 1, 1, 1))
     assert stream.refresher.sample_texts == 1_000
     stream.run_batch()
+    assert stream.refresher.sample_texts == 2_000
+    stream.run_batch(posts=100)
+    assert stream.refresher.sample_texts == 10_000
+    stream.refresher.after_batch(stream.updater.index, RoutingStats(spread=np.array([0, 200_000])), (1, 1, 1, 1))
     assert stream.refresher.sample_texts == 200
 
 
@@ -87,11 +100,57 @@ def test_the_schedule_survives_a_restart(start_stream, events):
     stream.now += HOUR_S - 1
     assert stream.run_batch() == 2
     restarted = start_stream(RefreshPolicy(HOUR_S))
-    assert [restarted.run_batch(), restarted.run_batch()] == [2, 2], "the hour has not passed"
+    assert [restarted.run_batch(topics=1), restarted.run_batch(topics=1)] == [2, 2], "the hour has not passed"
     events.clear()
     restarted.now += HOUR_S
     assert restarted.run_batch() == 3
     assert "scheduled" in events[0]
+
+
+def test_a_plan_is_kept_if_a_new_one_is_not_better(start_stream, events):
+    stream = start_stream(RefreshPolicy(HOUR_S))
+    assert [stream.run_batch(), stream.run_batch()] == [1, 2]
+    for hours in range(1, 4):
+        stream.now += HOUR_S
+        events.clear()
+        assert [stream.run_batch(), stream.run_batch()] == [2, 2]
+        assert [event.split(" ")[:2] for event in events] == [["plan", "refresh"], ["plan", "kept"]], hours
+    last = stream.refresher.status()["last_plan_comparison"]
+    assert (last["is_replaced"], last["low_gain"] < 1 < last["gain"] + 0.1) == (False, True)
+    stream.now += HOUR_S - 1
+    assert stream.run_batch(10 * MIN_POSTS, topics=1) == 2, "the schedule starts again"
+    stream.now += 1
+    assert stream.run_batch(topics=1) == 3, "other words occur together now"
+    assert stream.refresher.status()["last_plan_comparison"]["is_replaced"]
+
+
+def test_a_requested_plan_is_not_used_if_it_is_not_better(start_stream, events):
+    stream = start_stream(RefreshPolicy(None, None))
+    assert [stream.run_batch(), stream.run_batch()] == [1, 2]
+    for _ in range(2):  # the second request does not wait
+        stream.store.plan_refresh.request()
+        assert stream.run_batch() == 2
+        assert stream.store.plan_refresh.pending_requests() == 0
+    assert sum(event.startswith("plan kept plan_version=2 gain=") for event in events) == 2
+    stream.run_batch(10 * MIN_POSTS, topics=1)
+    stream.store.plan_refresh.request()
+    assert stream.run_batch() == 3
+
+
+def test_a_first_plan_that_is_not_better_is_learned_again_later(start_stream, events, monkeypatch):
+    comparison = PlanComparison(1.2, 0.99, 3_000)
+    monkeypatch.setattr(plan_refresh, "learn_and_compare", lambda *args: (learn_and_compare(*args)[0], comparison))
+    stream = start_stream(RefreshPolicy())
+    waits = []
+    for _ in range(8):
+        before, started_at = len(events), stream.now
+        while len(events) == before:
+            stream.now += 30
+            stream.run_batch(posts=MIN_POSTS // 100, loads=(1, 1, 1, 1)) if waits else stream.run_batch()
+        waits.append(stream.now - started_at)
+    assert stream.refresher.history.version == 1
+    assert waits[-1] == HOUR_S, waits
+    assert waits == sorted(waits)
 
 
 def test_a_degraded_plan_is_replaced_and_the_new_one_has_its_own_baseline(start_stream):
@@ -99,16 +158,28 @@ def test_a_degraded_plan_is_replaced_and_the_new_one_has_its_own_baseline(start_
     assert [stream.run_batch(), stream.run_batch(), stream.run_batch()] == [1, 2, 2]
     assert stream.refresher.status()["plan_value_when_learned"] == 2.0
     uneven = (9_000, 1_000, 5_000, 5_000)
-    assert stream.run_batch(loads=uneven) == 2
-    assert stream.run_batch(loads=uneven) == 3
+    assert stream.run_batch(10 * MIN_POSTS, tuple(10 * load for load in uneven), topics=1) == 2
+    assert stream.run_batch(loads=uneven, topics=1) == 3
     assert stream.refresher.status()["plan_value_when_learned"] == pytest.approx(3.6)
-    assert [stream.run_batch(loads=uneven) for _ in range(3)] == [3, 3, 3]
+    assert [stream.run_batch(loads=uneven, topics=1) for _ in range(3)] == [3, 3, 3]
+
+
+def test_a_degraded_plan_that_cannot_be_improved_has_a_new_baseline(start_stream, events):
+    stream = start_stream(RefreshPolicy(factor=1.5))
+    assert [stream.run_batch(), stream.run_batch(), stream.run_batch()] == [1, 2, 2]
+    uneven = (9_000, 1_000, 5_000, 5_000)
+    assert [stream.run_batch(loads=uneven) for _ in range(2)] == [2, 2]
+    assert events[-1].startswith("plan kept ")
+    assert stream.refresher.status()["plan_value_when_learned"] == pytest.approx(3.6)
+    stream.now += HOUR_S
+    assert [stream.run_batch(loads=uneven) for _ in range(3)] == [2, 2, 2]
+    assert events[-1].startswith("plan kept "), "it is not learned again and again"
 
 
 def test_a_failed_refresh_is_logged_and_tried_again_later(start_stream, monkeypatch, events):
     stream = start_stream(RefreshPolicy())
     stream.run_batch()
-    monkeypatch.setattr(PlanSpec, "refit", lambda self, sample: lambda terms, conjunctions: 1 / 0)
+    monkeypatch.setattr(plan_refresh, "learn_and_compare", lambda *arguments: 1 / 0)
     assert [stream.run_batch(), stream.run_batch()] == [1, 1]
     assert sum(message.startswith("plan refresh failed error=") for message in events) == 1
     monkeypatch.undo()

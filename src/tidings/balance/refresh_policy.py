@@ -38,7 +38,7 @@ class PlanHistory:
 
     version: int
     is_learned: bool
-    since: float  # when it came into use
+    since: float  # when it came into use, or when a new plan was not better
     first_value: float | None = None
     value: float | None = None
     posts: int = 0  # since the value was measured
@@ -68,6 +68,10 @@ class PlanHistory:
             return RefreshReason.schedule
         is_worse = policy.factor is not None and self._degradation >= policy.factor
         return RefreshReason.degraded if is_worse else None
+
+    def keep_plan(self, now: float) -> PlanHistory:
+        """Return the history after a new plan was not better: schedule and degradation start again from here."""
+        return replace(self, since=now, first_value=self.first_value if self.value is None else self.value)
 
     @property
     def _degradation(self) -> float:

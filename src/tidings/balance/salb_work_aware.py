@@ -36,6 +36,20 @@ _BATCH_POSTS = 2_000
 _MAX_MATCHES = 20_000_000
 
 
+class MeasuredWork(NamedTuple):
+    """The posts per term, and of every conjunction its share of an entry (equal ones share one) and its matches."""
+
+    posts: NDArray[np.int64]
+    entries: NDArray[np.float64]
+    matches: NDArray[np.float64]
+
+    def sum_by_anchor(self, anchors: NDArray[np.uint32]) -> NDArray[np.float64]:
+        """Return the work per term, in units of posts, given the anchor of every conjunction."""
+        entries, matches = (np.bincount(anchors, of, len(self.posts)) for of in (self.entries, self.matches))
+        work: NDArray[np.float64] = _ENTRY_COST * self.posts * entries + _MATCH_COST * matches
+        return work
+
+
 @dataclass(frozen=True, slots=True)
 class SubscriptionSample:
     """Conjunctions and posts whose terms are numbered from 1 by frequency: term n is `terms[n - 1]`.
@@ -54,8 +68,8 @@ class SubscriptionSample:
         renumbered = AnalyzedBatch(numbers[posts.terms], posts.bounds)
         return cls([terms[old - 1] for old in used.tolist()], conjunctions.renumber_terms(numbers), renumbered)
 
-    def measure_work(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-        """Return the posts per term, the entries per anchor and the matches per conjunction."""
+    def measure_work(self) -> MeasuredWork:
+        """Match the posts (a random part if there are very many matches), and count."""
         separate = replace(self.conjunctions, subscription=np.arange(len(self.conjunctions), dtype=np.uint32))
         segment = build_segment(separate, pa.array(np.arange(len(separate))))
         matcher, matches, seen = SegmentMatcher(segment, len(self.terms)), np.zeros(len(separate)), 0
@@ -65,11 +79,12 @@ class SubscriptionSample:
             hits = matcher.match(batch, missing_positions(len(batch)))
             matches += np.bincount(hits.subscriptions, minlength=len(separate))
             seen += len(batch)
-        entries = np.zeros(len(self.terms) + 1)
-        entries[segment.anchors] = np.diff(segment.anchor_start)
+        entries = np.zeros(len(separate))
+        equal = np.diff(segment.subscriber_start)[: segment.anchor_start[-1]]  # conjunctions with a region come later
+        entries[segment.subscribers[: equal.sum()]] = np.repeat(1 / np.maximum(1, equal), equal)
         posts = count_posts_by_term(self.posts, len(self.terms))
         posts[0] = 0
-        return posts, entries, matches * (len(self.posts) / max(1, seen))
+        return MeasuredWork(posts, entries, matches * (len(self.posts) / max(1, seen)))
 
 
 def fit_texts(
@@ -86,7 +101,7 @@ def fit_texts(
 def fit_work_aware(sample: SubscriptionSample, matchers: int, split_hot: bool = True, seed: int = 0) -> LearnedPlan:
     """Fit a plan to these subscriptions. It contains the anchors, and hot terms that are not anchors."""
     is_hot, is_anchor, work, counts = _fixpoint(sample, matchers, split_hot)
-    corpus = _build_anchor_corpus(sample, is_anchor)
+    corpus = build_anchor_corpus(sample, is_anchor)
     numbers = Vocabulary.build(sample.terms).find_ids(corpus.terms).astype(np.int64)
     splits = counts[numbers]
     split_corpus, starts = split_hot_terms(corpus, splits)
@@ -108,19 +123,25 @@ class _TermLoads(NamedTuple):
 
 def _fixpoint(sample: SubscriptionSample, matchers: int, split_hot: bool) -> _TermLoads:
     """Find hot terms and anchors, which depend on each other. A hot term stays hot, so this ends."""
-    posts, entries, matches = sample.measure_work()
+    measured = sample.measure_work()
     is_hot = np.zeros(len(sample.terms) + 1, bool)
     while True:
-        anchors = anchor_terms(sample.conjunctions, np.flatnonzero(is_hot).astype(np.uint32))
-        is_anchor = np.bincount(anchors, minlength=len(is_hot)) > 0
-        is_anchor[0] = False
-        work = _ENTRY_COST * posts * entries + _MATCH_COST * np.bincount(anchors, matches, len(is_hot))
-        work = np.where(is_anchor, work, 0.0).astype(np.int64)
-        counts = np.minimum(matchers, count_splits(posts, np.where(is_anchor, posts + work, 0), matchers))
+        anchors, is_anchor = mark_anchors(sample, is_hot[1:])
+        work = np.where(is_anchor, measured.sum_by_anchor(anchors), 0.0).astype(np.int64)
+        loads = np.where(is_anchor, measured.posts + work, 0)
+        counts = np.minimum(matchers, count_splits(measured.posts, loads, matchers))
         newly_hot = (counts > 1) & ~is_hot
         if not split_hot or not newly_hot.any():
             return _TermLoads(is_hot, is_anchor, work, np.where(is_hot, np.maximum(counts, 2), 1))
         is_hot |= newly_hot
+
+
+def mark_anchors(sample: SubscriptionSample, is_hot: NDArray[np.bool_]) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
+    """Return the anchor of every conjunction and which terms are anchors, from 0; `is_hot` is in the order of terms."""
+    anchors = anchor_terms(sample.conjunctions, np.flatnonzero(is_hot).astype(np.uint32) + np.uint32(1))
+    is_anchor = np.bincount(anchors, minlength=len(sample.terms) + 1) > 0
+    is_anchor[0] = False
+    return anchors, is_anchor
 
 
 def _add_idle_terms(splits: HotSplits, idle: Sequence[bytes], matchers: int) -> HotSplits:
@@ -134,7 +155,7 @@ def _add_idle_terms(splits: HotSplits, idle: Sequence[bytes], matchers: int) -> 
     return HotSplits(np.concatenate([splits.matchers, pairs.ravel()]), np.concatenate([splits.starts, starts]))
 
 
-def _build_anchor_corpus(sample: SubscriptionSample, is_anchor: NDArray[np.bool_]) -> Corpus:
+def build_anchor_corpus(sample: SubscriptionSample, is_anchor: NDArray[np.bool_]) -> Corpus:
     """Return the posts with their anchors only."""
     keep = is_anchor[sample.posts.terms]
     offsets = np.concatenate([[0], np.cumsum(keep)]).astype(np.uint32)

@@ -195,7 +195,7 @@ def refresh(state: StateOption = DEFAULT_STATE, work_dir: WorkDirOption = None) 
     with location.open_existing() as store:
         store.plan_refresh.request()
     is_running = health(metrics, time.time()).condition in (Condition.running, Condition.stale)
-    when = "and switches to it between two batches" if is_running else "when it runs next"
+    when = "and switches to it between two batches if it is better" if is_running else "when it runs next"
     print(f"requested: the stream learns a new plan {when}. `tidings status{location.option}` shows its version.")
 
 

@@ -23,7 +23,15 @@ def format_plan(metrics: StreamSnapshot) -> str:
     how = f"{metrics.execution_mode}, version {metrics.plan_version}, {metrics.partitioned_by} by {metrics.partitioner}"
     value = "" if metrics.plan_value is None else f", imbalance × spread {metrics.plan_value:.2f}"
     first = "" if metrics.plan_value_when_learned is None else f" ({metrics.plan_value_when_learned:.2f} when learned)"
-    return how + value + first + (", learning a new one" if metrics.is_building_plan else "")
+    return how + value + first + (", learning a new one" if metrics.is_building_plan else _format_comparison(metrics))
+
+
+def _format_comparison(metrics: StreamSnapshot) -> str:
+    last = metrics.last_plan_comparison
+    if not last:
+        return ""
+    found = f"{last['gain']:.2f} times the throughput of the old one (at least {last['low_gain']:.2f})"
+    return f", last new plan: {found}, {'taken' if last['is_replaced'] else 'not taken'}"
 
 
 def rebalance_rows(metrics: StreamSnapshot) -> Iterable[tuple[str, Text | str]]:

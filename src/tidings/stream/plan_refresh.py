@@ -1,4 +1,7 @@
-"""Refresh the word plan of a running stream: fit it in the background on recent posts, switch between two batches."""
+"""Refresh the word plan of a running stream: fit it in the background on recent posts, switch between two batches.
+
+A word plan is only replaced if recent posts that the new plan was not learned from confirm that it is better.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +12,36 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from tidings.atomic_io import write_atomically
+from tidings.balance.plan_comparison import MIN_GAIN, PlanComparison, learn_and_compare
 from tidings.balance.recent_sample import RecentPosts
 from tidings.balance.refresh_policy import PlanHistory, RefreshPolicy, RefreshReason
+from tidings.balance.spatial_fit import PostSample
 from tidings.balance.spec import PlanSpec, SampleSource
+from tidings.index.builder import UnpublishedVersion, prepare_new_plan
 from tidings.index.manifest import PlanRecord
+from tidings.index.plan_files import load_word_plan
 from tidings.index.reader import Index
 from tidings.log import Event
+from tidings.plan.words import WordPlan
+from tidings.query.conjunctions import Conjunctions
 from tidings.routing.stats import RoutingStats
 from tidings.store import Store
 from tidings.stream.index_updater import IndexUpdater
 
 LOG = logging.getLogger("tidings.stream")
-_SAMPLED_PER_10K_POSTS = 200  # once there are enough posts to learn from
-_SAMPLED_PER_BATCH = 20_000  # until then
-_RETRY_S = 60.0
+_MIN_SAMPLED = 200  # of 10,000 posts
+_SAMPLED_PER_BATCH, _FIRST_SAMPLED_PER_BATCH = 2_000, 20_000  # once there are enough posts to learn from, and before
+_RETRY_S, _MAX_RETRY_S = 60.0, 3_600.0
 _POLL_S = 0.05
 _DEFAULT_POLICY = RefreshPolicy()
+
+
+class _PlanKept(Exception):
+    """Raised while a version is built: the new plan is not better."""
 
 
 class PlanRefresher:
@@ -48,8 +62,11 @@ class PlanRefresher:
         is_spatial = spec is not None and spec.is_spatial  # see `rebalancer`
         self._policy = replace(policy, interval_s=None, factor=None) if is_spatial else policy
         self.recent = RecentPosts()
-        self._batch_posts = _SAMPLED_PER_BATCH  # of the last batch
+        self._batch_posts = _FIRST_SAMPLED_PER_BATCH  # of the last batch
         self._request, self._retry_at = 0, 0.0  # the user request that the running build serves
+        self._kept_plans = 0  # in a row
+        self._comparison: PlanComparison | None = None  # of the running build, made in its thread
+        self._last_comparison: dict[str, object] = {}
         self.history = self._load_history(updater.index)
 
     @property
@@ -57,9 +74,9 @@ class PlanRefresher:
         """How many of 10,000 posts to sample from the next batch: more until there are enough to learn from."""
         if self._spec is None:
             return 0
-        if self.recent.count >= self._policy.min_posts:
-            return _SAMPLED_PER_10K_POSTS
-        return min(10_000, max(_SAMPLED_PER_10K_POSTS, 10_000 * _SAMPLED_PER_BATCH // max(1, self._batch_posts)))
+        is_enough = self.recent.count >= self._policy.min_posts
+        wanted = _SAMPLED_PER_BATCH if is_enough else _FIRST_SAMPLED_PER_BATCH
+        return min(10_000, max(_MIN_SAMPLED, 10_000 * wanted // max(1, self._batch_posts)))
 
     def learn_first_plan(self, sample: SampleSource, stop: threading.Event) -> None:
         """Fit a plan before the first batch, if none was learned and there are enough posts, and wait for it."""
@@ -80,7 +97,8 @@ class PlanRefresher:
                 LOG.warning(Event("plan refresh ignored", reason=cause))
                 self._store.plan_refresh.complete(request)
             return
-        if self._updater.is_building_plan or self._clock() < self._retry_at:
+        must_wait = self._clock() < self._retry_at and not (request and self._kept_plans)
+        if self._updater.is_building_plan or must_wait:
             return
         reason = self.history.reason_to_refresh(self._policy, self._clock(), request > 0, self.recent.count)
         if reason is not None and self._updater.index.manifest.subscriptions and self._start(reason):
@@ -90,18 +108,16 @@ class PlanRefresher:
         """Note the version that the next batch uses: it may have a new plan, or a refresh may have failed."""
         error = self._updater.plan_error
         if error is not None:
-            self._updater.plan_error = None
+            self._updater.plan_error = self._comparison = None
             self._retry_at = self._clock() + _RETRY_S
             LOG.warning(Event("plan refresh failed", error=error, plan_version=self.history.version))
         plan = index.manifest.plan
-        if plan is None or plan.version == self.history.version:
-            return
-        self.history = PlanHistory(plan.version, is_learned(plan), self._clock())
-        if self._request:
-            self._store.plan_refresh.complete(self._request)
-            self._request = 0
-        self._save_history()
-        LOG.info(Event("plan switched", plan_version=plan.version, index_version=index.version))
+        if plan is not None and plan.version != self.history.version:
+            self.history = PlanHistory(plan.version, is_learned(plan), self._clock())
+            self._end_refresh(is_replaced=True)
+            LOG.info(Event("plan switched", plan_version=plan.version, index_version=index.version))
+        elif self._comparison is not None and not self._updater.is_building_plan:
+            self._end_refresh(is_replaced=False)
 
     def after_batch(self, index: Index, stats: RoutingStats, loads: Sequence[int]) -> None:
         """Learn from a batch; `loads` are the posts per matcher, including shed posts.
@@ -124,16 +140,52 @@ class PlanRefresher:
             "plan_value": self.history.value,
             "plan_value_when_learned": self.history.first_value,
             "is_building_plan": self._updater.is_building_plan,
+            "last_plan_comparison": self._last_comparison,
         }
 
     def _start(self, reason: RefreshReason) -> bool:
         assert self._spec is not None
         posts = self.recent.posts()
-        is_started = self._updater.start_refresh(self._spec.refit(lambda: posts))
+        self._comparison = None
+        is_started = self._updater.start_build(partial(self._prepare, self._spec, posts))
         if is_started:
             count, partitioner = len(posts[0]), self._spec.partitioner
             LOG.info(Event("plan refresh started", partitioner=partitioner, posts=count, reason=str(reason)))
         return is_started
+
+    def _prepare(self, spec: PlanSpec, posts: PostSample, index: Index) -> UnpublishedVersion | None:
+        """Prepare a version with a new plan; None if it is not better. Runs in the thread of the build."""
+        old = load_word_plan(index.folder, index.manifest.plan)
+        if spec.is_spatial or old is None:
+            return prepare_new_plan(index, spec.refit(lambda: posts))
+        min_gain = MIN_GAIN if self.history.is_learned else 1.0
+
+        def fit(terms: Sequence[bytes], conjunctions: Conjunctions) -> WordPlan:
+            plan, self._comparison = learn_and_compare(spec.partitioner, posts[0], terms, conjunctions, old)
+            if not self._comparison.confirms(min_gain):
+                raise _PlanKept
+            return plan
+
+        try:
+            return prepare_new_plan(index, fit)
+        except _PlanKept:
+            return None
+
+    def _end_refresh(self, is_replaced: bool) -> None:
+        """Note that a refresh has ended, with another plan or with the same one."""
+        if self._request:
+            self._store.plan_refresh.complete(self._request)
+            self._request = 0
+        now, comparison = self._clock(), self._comparison
+        self._comparison = None
+        if comparison is not None:
+            self._last_comparison = {**comparison.to_dict(), "is_replaced": is_replaced, "at": now}
+        self._kept_plans = 0 if is_replaced else self._kept_plans + 1
+        if not is_replaced:
+            LOG.info(Event("plan kept", plan_version=self.history.version, **self._last_comparison))
+            self.history = self.history.keep_plan(now)
+            self._retry_at = now + min(_MAX_RETRY_S, _RETRY_S * 2 ** (self._kept_plans - 1))
+        self._save_history()
 
     def _load_history(self, index: Index) -> PlanHistory:
         """Return what was saved about the current plan; a new history otherwise."""

@@ -54,6 +54,7 @@ class StreamSnapshot:
     placement: str = ""
     plan_value: float | None = None  # imbalance × spread, measured last
     plan_value_when_learned: float | None = None
+    last_plan_comparison: dict[str, Any] = field(default_factory=dict)  # gain, low_gain, posts, is_replaced, at
     is_building_plan: bool = False  # a plan is being fitted or rebalanced
     rebalances: int = 0
     rebalance_checks: int = 0  # how often the time of the matchers was compared
