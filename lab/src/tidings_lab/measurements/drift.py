@@ -24,8 +24,6 @@ from tidings_lab.workload import (
     words_per_topic,
 )
 
-_FEWEST_POSTS = 200  # of a week
-
 
 def steps(parameters: Parameters) -> int:
     return len(_weeks(parameters)) * int(parameters["folds_run"])
@@ -53,7 +51,7 @@ def _weeks(parameters: Parameters) -> list[int]:
 def _learn_first_weeks(
     numbered: NumberedPosts, weeks: NDArray[np.float64], parameters: Parameters, seed: int
 ) -> dict[str, WordPlan]:
-    known, _ = _split_week(numbered, weeks, 0, parameters, seed)
+    known, *_ = _split_week(numbered, weeks, 0, parameters, seed)
     corpus = corpus_of_all_terms(known)
     return {name: fit_word_plan(name, corpus, parameters["matchers"]) for name in parameters["algorithms"]}
 
@@ -67,11 +65,11 @@ def _measure_week(
     parameters: Parameters,
     seed: int,
 ) -> list[Row]:
-    known, unseen = _split_week(numbered, weeks, week, parameters, seed + repeat)
-    if len(unseen) < _FEWEST_POSTS:
-        return []  # the data has gaps
+    known, of_week, unseen = _split_week(numbered, weeks, week, parameters, seed + repeat)
+    if len(unseen) < parameters["tested"]:
+        return []  # some weeks have few posts; with fewer, a post costs more
     words = words_per_topic(parameters["subscriptions"], parameters["topics"])
-    topics = find_topics(known, parameters["topics"], parameters["iterations"], seed + repeat, words)
+    topics = find_topics(of_week, parameters["topics"], parameters["iterations"], seed + repeat, words)
     subscribed = draw_topic_based(topics, numbered.terms, parameters["subscriptions"], seed + repeat)
     plans = dict(first_plans())
     plans["fresh"] = fit_word_plan(parameters["fresh"], corpus_of_all_terms(known), parameters["matchers"])
@@ -96,12 +94,15 @@ def _measure_week(
 
 def _split_week(
     numbered: NumberedPosts, weeks: NDArray[np.float64], week: int, parameters: Parameters, seed: int
-) -> tuple[NumberedPosts, NumberedPosts]:
-    """Return half of the posts of the weeks until `week`, to learn from, and others of `week` itself, to measure."""
+) -> tuple[NumberedPosts, NumberedPosts, NumberedPosts]:
+    """Return the posts to learn from, those of the week, and a sample of the week to measure.
+
+    A plan of a week is learned from the weeks before it; that of week 0 from the other posts of the first weeks.
+    """
     learned = parameters["learned_weeks"]
-    last = week + 1 if week else learned
-    is_known = np.random.default_rng([seed, 50]).random(len(weeks)) < 0.5
-    known = np.flatnonzero(is_known & (weeks >= last - learned) & (weeks < last))
-    unseen = np.flatnonzero(~is_known & (weeks >= week) & (weeks < last))
-    chosen = np.random.default_rng([seed, 51, week]).permutation(unseen)[: parameters["tested"]]
-    return take_posts(numbered, known), take_posts(numbered, np.sort(chosen))
+    first, end = (week, week + 1) if week else (0, learned)
+    of_week = np.flatnonzero((weeks >= first) & (weeks < end))
+    unseen = np.sort(np.random.default_rng([seed, 51, week]).permutation(of_week)[: parameters["tested"]])
+    before = np.flatnonzero((weeks >= week - learned) & (weeks < week))
+    known = before if week else np.setdiff1d(of_week, unseen)
+    return take_posts(numbered, known), take_posts(numbered, of_week), take_posts(numbered, unseen)

@@ -23,6 +23,7 @@ from tidings_lab.runner import Parameters, Row, Step
 from tidings_lab.simulated_matchers import Run, SimulatedCluster, measure_in_turns
 from tidings_lab.workload import NumberedSubscriptions, Workload, iter_workloads, take_posts
 
+_FEWEST = 30  # subscriptions in the smallest trie
 _VARIANTS = ("random placement", "Tidings")  # of the plan of SALB, next to the cluster as printed
 _LOOKUPS, _TRIE, _KERNEL = "look-ups in the trie", "trie, ns", "kernels of Tidings, ns"
 
@@ -83,7 +84,9 @@ def _measure_costs(workload: Workload, parameters: Parameters) -> list[Row]:
 
 
 def _growing(count: int, points: int) -> list[int]:
-    return [count * number // points for number in range(1, points + 1)]
+    """Return growing numbers of subscriptions up to `count`; from few, because topics soon have no other words."""
+    counts: list[int] = np.unique(np.geomspace(min(count, _FEWEST), count, points).astype(int)).tolist()
+    return counts
 
 
 def _measure_cost(workload: Workload, count: int, parameters: Parameters) -> list[Row]:
