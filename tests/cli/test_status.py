@@ -227,3 +227,19 @@ def test_failing_webhooks_are_listed_with_reasons(run_status):
     status = json.loads(run_status("--json"))["webhooks"]
     assert (status["retrying"], [item["host"] for item in status["failing"]]) == (1, ["c.example", "b.example"])
     assert "whsec_" not in run_status("--json")
+
+
+def test_the_global_step_shows_its_phase_numbers_and_failures(run_status, metrics):
+    evaluation = {
+        "at": 1_790_000_000.0, "learned_posts": 20_000, "judged_posts": 10_000, "load_ns_per_post": 90.0,
+        "new_load_ns_per_post": 60.0, "gain": 0.3333, "gain_error": 0.021, "is_adopted": True,
+    }  # fmt: skip
+    failure = {"count": 2, "reason": "No space left on device", "retry_at": 1_790_000_240.0}
+    changes = {"previous_plan_share": 0.35, "last_evaluation": evaluation, "rebalance_failure": failure}
+    save_snapshot(STATE, replace(metrics, **changes))
+    out = " ".join(run_status().split())
+    assert "two plans 65% of the subscriptions are placed by the new plan; the others move in slices" in out
+    assert "2026-09-21T14:13:20Z: a new plan has 33.3% ± 2.1% less load on its busiest matcher" in out
+    assert "(learned from 20,000 posts, judged by 10,000): adopted" in out
+    assert "failed 2 times in a row: No space left on device; next attempt at 2026-09-21T14:17:20Z" in out
+    assert json.loads(run_status("--json"))["metrics"]["last_evaluation"] == evaluation

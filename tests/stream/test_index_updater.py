@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tidings.errors import IndexDamaged
 from tidings.index.builder import prepare_merge
 from tidings.index.manifest import PlanRecord, list_versions
+from tidings.index.reader import Index
 from tidings.matching.brute_force import RawPost
 from tidings.store import open_store, subscriptions
 from tidings.stream import index_updater
@@ -220,6 +221,66 @@ def test_close_does_not_wait_for_a_long_build(tmp_path, monkeypatch):
             assert not updater.build_is_ready
         finally:
             may_continue.set()
+
+
+def _orphans(folder):
+    needed = {name.split("/")[0] for n in list_versions(folder) for name in Index.open(folder, n).manifest.files}
+    return {path.name for path in folder.iterdir() if path.is_dir()} - needed
+
+
+def test_builds_that_failed_or_were_discarded_leave_no_files(tmp_path):
+    may_continue = threading.Event()
+
+    def fail(index):
+        prepare_merge(index)
+        raise OSError(28, "No space left on device")
+
+    with open_store(tmp_path) as store:
+        store.subscriptions.add("cat")
+        updater = IndexUpdater(store, tmp_path / "index")
+        updater.refresh()
+        assert updater.start_build(fail)
+        updater.wait_for_build()
+        assert _orphans(tmp_path / "index")
+        updater.refresh()
+        assert not _orphans(tmp_path / "index")
+        assert updater.start_build(lambda index: (prepare_merge(index), may_continue.wait(60))[0])
+        discarded = updater._build
+        store.subscriptions.add("dog")
+        store.database.execute("UPDATE counter SET value = 2 WHERE name = 'forgotten'")
+        updater.refresh()
+        assert not updater.is_building_plan
+        may_continue.set()
+        discarded.join()
+        assert _orphans(tmp_path / "index")
+        assert sorted(match_index(updater.refresh(), POSTS, 5)) == [(1, 0), (2, 0)]
+        assert not _orphans(tmp_path / "index")
+
+
+def test_plan_builds_take_turns_with_others(tmp_path, monkeypatch):
+    """A merge is due at every refresh; a plan build that was refused comes next."""
+    monkeypatch.setattr(index_updater, "_MERGE_MIN_CHANGES", 0)
+    monkeypatch.setattr(index_updater, "_MERGE_FRACTION", 1_000_000)
+    with open_store(tmp_path) as store:
+        updater = IndexUpdater(store, tmp_path / "index", PLANS[1])
+        ids = iter(store.subscriptions.add_many([("cat", "")] * 30))
+        updater.refresh()
+
+        def change() -> None:
+            store.subscriptions.remove(next(ids))
+            updater.refresh()
+            updater.wait_for_build()
+
+        for builds in range(1, 5):
+            change()
+            assert not updater.start_build(prepare_merge), "a merge is running"
+            change()
+            assert updater.start_build(prepare_merge)
+            change()
+            change()
+            assert updater.plan_builds == builds
+            assert not updater.is_building_plan, "a merge follows"
+            change()
 
 
 def _no_matches() -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from unittest.mock import ANY
 
 import numpy as np
 from tests.balance.test_migration import to_sample
@@ -12,6 +13,9 @@ from tidings.balance.rebalance.options import RebalanceOptions
 from tidings.balance.recent_sample import RecentPosts
 from tidings.balance.refresh_policy import MIN_POSTS
 from tidings.balance.spec import PlanSpec
+from tidings.failpoints import arm
+from tidings.index.manifest import list_versions
+from tidings.index.reader import Index
 from tidings.matching.brute_force import RawPost, match_all
 from tidings.matching.load import MatcherLoad
 from tidings.query.parse import parse
@@ -19,6 +23,8 @@ from tidings.routing.spatial_router import open_router
 from tidings.routing.stats import RoutingStats
 from tidings.spark.execution_mode import make_plan_record
 from tidings.store import open_store
+from tidings.stream import global_rebalancer
+from tidings.stream.build_backoff import BuildBackoff
 from tidings.stream.index_updater import IndexUpdater
 from tidings.stream.rebalancer import Rebalancer
 from tidings.testing.contract import town_workload
@@ -182,7 +188,12 @@ def test_a_plan_without_gain_is_dropped_and_the_time_is_saved(start_stream, tmp_
     stream.now += HOUR_S
     evaluated_at = stream.now
     assert [stream.run_batch(), stream.run_batch(), stream.run_batch()] == [2, 2, 2]
-    assert json.loads((tmp_path / "rebalance.json").read_text()) == {"evaluated_at": evaluated_at}
+    evaluation = stream.rebalancer.status()["last_evaluation"]
+    assert (evaluation["at"], evaluation["learned_posts"], evaluation["is_adopted"]) == (evaluated_at, 400, False)
+    stream.rebalancer.close()
+    assert json.loads((tmp_path / "rebalance.json").read_text())["evaluated_at"] == evaluated_at
+    stream.restart()
+    assert stream.rebalancer.status()["last_evaluation"] == evaluation
 
 
 def test_nothing_is_evaluated_before_there_are_enough_posts_of_all_runs(start_stream, tmp_path):
@@ -197,3 +208,58 @@ def test_nothing_is_evaluated_before_there_are_enough_posts_of_all_runs(start_st
     stream.restart()
     assert stream.run_batch(times=1) == 2, "only 900 posts"
     assert stream.run_batch(times=1) == 3
+
+
+def folders_without_version(stream: SimulatedStream) -> set[str]:
+    folder = stream.updater.index.folder
+    needed = {name.split("/")[0] for n in list_versions(folder) for name in Index.open(folder, n).manifest.files}
+    return {path.name for path in folder.iterdir() if path.is_dir()} - needed
+
+
+def test_a_failed_slice_leaves_no_files_and_is_tried_again_after_growing_pauses(start_stream, events):
+    settings = GlobalSettings(min_posts=600, min_gain=-10.0, max_slices=3, min_slice=1)
+    stream = start_stream(RebalanceOptions(factor=None, interval_s=HOUR_S, global_settings=settings))
+    stream.run_batch()
+    stream.run_batch()
+    stream.now += HOUR_S
+    assert stream.run_batch() == 3
+    assert stream.rebalancer.status()["rebalance_failure"] == {}
+    with arm("during-slice") as point:
+        for failures, pause in enumerate((60, 120, 240), 1):
+            stream.run_batch()
+            assert point.is_reached
+            failure = stream.rebalancer.status()["rebalance_failure"]
+            assert failure == {"count": failures, "reason": ANY, "retry_at": stream.now + pause}
+            assert "during-slice" in failure["reason"]
+            assert stream.matches_are_exact()
+            point.is_reached = False
+            stream.now += pause - 1
+            stream.run_batch()
+            assert not point.is_reached, "the pause is not over"
+            assert not folders_without_version(stream)
+            stream.now += 1
+    assert sum(message.startswith("rebalancing failed error=") for message in events) == 3
+    assert [stream.run_batch(), stream.run_batch(), stream.run_batch()] == [3, 3, 4]
+    assert stream.rebalancer.status()["rebalance_failure"] == {}
+    assert stream.matches_are_exact()
+
+
+def test_a_failed_evaluation_is_repeated_after_the_pause(start_stream, monkeypatch):
+    settings = GlobalSettings(min_posts=600, min_gain=-10.0)
+    stream = start_stream(RebalanceOptions(factor=None, interval_s=HOUR_S, global_settings=settings))
+    stream.run_batch()
+    stream.run_batch()
+    stream.now += HOUR_S
+    monkeypatch.setattr(global_rebalancer, "evaluate_new_plan", lambda *arguments: 1 / 0)
+    assert stream.run_batch() == 2
+    monkeypatch.undo()
+    assert stream.run_batch() == 2
+    stream.now += 60
+    assert stream.run_batch() == 3
+
+
+def test_pauses_are_limited():
+    backoff = BuildBackoff()
+    for _ in range(200):
+        backoff = backoff.add_failure(ValueError("no"), 5.0)
+    assert (backoff.failures, backoff.retry_at) == (200, 5.0 + 3_600)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from tidings.cli.output import to_line
+from tidings.cli.values import format_time
 from tidings.stream.metrics.snapshot import StreamSnapshot
 
 if TYPE_CHECKING:
@@ -41,7 +42,31 @@ def rebalance_rows(metrics: StreamSnapshot) -> Iterable[tuple[str, Text | str]]:
         last = metrics.last_rebalance
         yield "rebalanced", f"{metrics.rebalances:,} times, {moved}; last: {to_line(str(last.get('reason', '')), 300)}"
     if metrics.previous_plan_share is not None:
-        yield "", f"{metrics.previous_plan_share:.0%} of the subscriptions are still placed by the previous plan"
+        share = 1 - metrics.previous_plan_share
+        yield "two plans", f"{share:.0%} of the subscriptions are placed by the new plan; the others move in slices"
+    if metrics.last_evaluation:
+        yield "last evaluation", _format_evaluation(metrics.last_evaluation)
+    if metrics.rebalance_failure:
+        yield "rebalancing", Text(_format_failure(metrics.rebalance_failure), "yellow")
+
+
+def _format_evaluation(evaluation: Mapping[str, Any]) -> str:
+    gain, error = evaluation.get("gain", 0.0), evaluation.get("gain_error", 0.0)
+    posts = (
+        f"learned from {evaluation.get('learned_posts', 0):,} posts, judged by {evaluation.get('judged_posts', 0):,}"
+    )
+    result = "adopted" if evaluation.get("is_adopted") else "not adopted"
+    at = _format_seconds(evaluation.get("at", 0.0))
+    return f"{at}: a new plan has {gain:.1%} ± {error:.1%} less load on its busiest matcher ({posts}): {result}"
+
+
+def _format_failure(failure: Mapping[str, Any]) -> str:
+    reason, retry_at = to_line(str(failure.get("reason", "")), 200), _format_seconds(failure.get("retry_at", 0.0))
+    return f"failed {failure.get('count', 0):,} times in a row: {reason}; next attempt at {retry_at}"
+
+
+def _format_seconds(seconds: float) -> str:
+    return format_time(round(seconds * 1_000_000))
 
 
 def shed_rows(metrics: StreamSnapshot, totals: ShedCounts) -> Iterable[tuple[str, Text | str]]:

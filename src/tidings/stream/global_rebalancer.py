@@ -61,10 +61,10 @@ class GlobalRebalancer:
         self._settings = replace(options.global_settings, interval_s=every)
         self._state_file = None if state_dir is None else state_dir / STATE_FILE
         self._sample = PostReservoir(None if state_dir is None else state_dir / SAMPLE_FILE)
-        self._evaluated_at = self._load_evaluated_at()
-        self._save_evaluated_at()
+        self._evaluated_at, self._evaluation = self._load_state()
+        self._evaluated_before = self._evaluated_at
+        self._save_state()
         self._saved_at = clock()
-        self._evaluation: dict[str, object] = {}
 
     def next_step(self, index: Index, now: float) -> GlobalStep | None:
         """Return what to do now."""
@@ -79,8 +79,13 @@ class GlobalRebalancer:
     def on_start(self, step: GlobalStep, now: float) -> None:
         """Note that a step has started."""
         if isinstance(step, EvaluatePlan):
-            self._evaluated_at = now
-            self._save_evaluated_at()
+            self._evaluated_before, self._evaluated_at = self._evaluated_at, now
+            self._save_state()
+
+    def on_failure(self) -> None:
+        """Note that a step failed: an evaluation is repeated before the interval is over."""
+        self._evaluated_at = self._evaluated_before
+        self._save_state()
 
     def add_posts(self, posts: PostSample, seen: int) -> None:
         """Add the posts that a batch of `seen` posts has sampled."""
@@ -94,6 +99,7 @@ class GlobalRebalancer:
         self._saved_at = self._clock()
         with _warn_if_not_saved():
             self._sample.save()
+        self._save_state()
 
     def status(self, index: Index) -> dict[str, object]:
         """Return metrics about the global step."""
@@ -111,7 +117,7 @@ class GlobalRebalancer:
         if step is None:
             return StepResult()
         self._evaluation = {
-            "at": self._evaluated_at,
+            "at": self._clock(),
             "learned_posts": step.posts,
             "judged_posts": step.judged.posts,
             "load_ns_per_post": round(step.judged.load, 1),
@@ -128,19 +134,19 @@ class GlobalRebalancer:
         reason = f"moved {moved.moved:,} of {index.manifest.subscriptions:,} subscriptions from the previous plan"
         return StepResult(moved.version, reason, moved.size_bytes)
 
-    def _save_evaluated_at(self) -> None:
+    def _save_state(self) -> None:
+        content = {"evaluated_at": self._evaluated_at, "evaluation": self._evaluation}
         if self._state_file is not None:
             with _warn_if_not_saved():
-                write_atomically(self._state_file, json.dumps({"evaluated_at": self._evaluated_at}))
+                write_atomically(self._state_file, json.dumps(content))
 
-    def _load_evaluated_at(self) -> float:
-        """Return when a new plan was last evaluated; now if unknown."""
-        if self._state_file is None:
-            return self._clock()
+    def _load_state(self) -> tuple[float, dict[str, object]]:
+        """Return when a new plan was last evaluated, and the result; now and none if unknown."""
         try:
-            return float(json.loads(self._state_file.read_text("utf-8"))["evaluated_at"])
+            content = {} if self._state_file is None else json.loads(self._state_file.read_text("utf-8"))
+            return float(content["evaluated_at"]), dict(content.get("evaluation", {}))
         except (OSError, ValueError, KeyError, TypeError):  # missing or damaged: the interval starts again
-            return self._clock()
+            return self._clock(), {}
 
 
 @contextmanager
@@ -153,5 +159,7 @@ def _warn_if_not_saved() -> Iterator[None]:
 
 def previous_plan_share(index: Index) -> float | None:
     """Return the share of subscriptions that are still placed by the previous plan; None if there is only one plan."""
+    if index.manifest.plan is None or not index.manifest.plan.previous_file:
+        return None
     old, new = count_by_plan(index)
-    return old / (old + new) if old else None
+    return old / max(1, old + new)

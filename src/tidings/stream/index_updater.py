@@ -9,7 +9,9 @@ after a build publishes its version and repeats the changes that were applied si
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,6 +71,8 @@ class IndexUpdater:
         self.bulk_error: BaseException | None = None  # of the last build of many additions
         self._no_bulk_for = 0  # batches
         self._merge_above = 0  # changes: a failed merge is tried again after twice as many
+        self._leftovers: list[BackgroundBuild] = []  # builds whose files belong to no version
+        self._deleting = threading.Lock()
         self.plan_builds = 0  # that were published
         self._is_plan_waiting = False  # for the end of another build
         self._since_build = AppliedChanges()
@@ -86,6 +90,7 @@ class IndexUpdater:
         Large additions follow in later calls. The first call applies all: what was live before a restart stays live.
         """
         repeated = self._publish_finished_build()
+        self._delete_leftovers()
         try:
             if self._waiting is None:
                 self._waiting = self._apply_all_changes()
@@ -127,10 +132,12 @@ class IndexUpdater:
         return self.index if number == self.index.version else Index.open(self._folder, number, thoroughly=True)
 
     def delete_old_versions(self) -> None:
-        """Delete versions that are neither recent nor pinned by a batch nor the input of a build."""
+        """Delete versions that are neither recent nor pinned by a batch nor the input of a build. Any thread may."""
         recent = range(self.index.version - _KEPT_VERSIONS + 1, self.index.version + 1)
         building = {self._build.version} if self._build is not None else set()
-        delete_versions(self._folder, self._store.batches.pinned_versions() | building | set(recent))
+        keep = self._store.batches.pinned_versions() | building | set(recent)
+        with self._deleting:
+            delete_versions(self._folder, keep)
 
     def wait_for_build(self, timeout_s: float | None = None) -> None:
         """Wait until no build is running."""
@@ -210,9 +217,19 @@ class IndexUpdater:
 
     def _discard_build(self) -> None:
         """Forget a running build, whose version would lack changes."""
-        if self._build is not None and self._build.bulk is not None:
-            self._build.bulk.stop()
+        if self._build is not None:
+            if self._build.bulk is not None:
+                self._build.bulk.stop()
+            self._leftovers.append(self._build)
         self._build = None
+
+    def _delete_leftovers(self) -> None:
+        """Delete the files of builds that failed or were discarded, once nothing else is written."""
+        if not self._leftovers or self._build is not None or any(build.is_alive() for build in self._leftovers):
+            return
+        self._leftovers.clear()
+        with self._deleting, suppress(IndexDamaged):  # of an old version, which the batch that needs it reports
+            delete_orphans(self._folder)
 
     def _build_if_worth_it(self) -> None:
         """Start to compile additions that wait, or else a merge."""
@@ -249,6 +266,8 @@ class IndexUpdater:
             self._merge_above = 0 if build.bulk is None else self._merge_above
             repeated, self._since_build = self._since_build, AppliedChanges()
             return repeated
+        if build.error is not None:
+            self._leftovers.append(build)
         self._note_failure(build)
         return AppliedChanges()
 

@@ -41,9 +41,9 @@ class LiveIndex:
             self.provenance.record(index.manifest.log_position)
         if switches_plan:
             failpoint("after-switch", batch)
-        self.refresher.on_index_version(index)
         if self.rebalancer is not None:
-            self.rebalancer.on_index_version(index)
+            self.rebalancer.on_index_version(index)  # first: it takes the errors of its own builds
+        self.refresher.on_index_version(index)
         return index
 
     def observe_batch(self, index: Index, stats: RoutingStats, loads: Sequence[MatcherLoad]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from tidings.balance.rebalance.global_policy import EvaluatePlan
 from tidings.balance.rebalance.options import RebalanceOptions
 from tidings.balance.recent_sample import RecentPosts
 from tidings.balance.spec import PlanSpec
@@ -21,6 +22,7 @@ from tidings.index.reader import Index
 from tidings.log import Event
 from tidings.matching.load import MatcherLoad
 from tidings.routing.stats import RoutingStats
+from tidings.stream.build_backoff import BuildBackoff
 from tidings.stream.global_rebalancer import GlobalRebalancer, PrepareStep
 from tidings.stream.index_updater import IndexUpdater
 from tidings.stream.local_rebalancer import LocalRebalancer
@@ -55,7 +57,8 @@ class Rebalancer:
         self._global = GlobalRebalancer(spec, options, state_dir, clock)
         self._plan_version = 0
         self._pending: _PendingStep | None = None
-        self._plan_builds = updater.plan_builds
+        self._plan_builds, self._is_started = 0, False
+        self._backoff = BuildBackoff()
         self._last_step: dict[str, object] = {}
         self._steps = self._moved_bytes = 0
         self._seconds = 0.0
@@ -64,14 +67,15 @@ class Rebalancer:
         """Start the next step, if there is one and no other build is running."""
         index, now = self._updater.index, self._clock()
         plan = index.manifest.plan
-        if plan is None or not plan.spatial_file or self._updater.is_building_plan:
+        if plan is None or not plan.spatial_file or self._updater.is_building_plan or now < self._backoff.retry_at:
             return
         step = self._global.next_step(index, now)
-        if step is not None:
-            if self._start(self._global.preparation(step)):
-                self._global.on_start(step, now)
-        elif (measured := self._local.next_step(now)) is not None and self._start(self._local.preparation(measured)):
-            self._local.on_start(measured, now)
+        measured = None if isinstance(step, EvaluatePlan) else self._local.next_step(now)
+        if measured is not None:
+            if self._start(self._local.preparation(measured)):
+                self._local.on_start(measured, now)
+        elif step is not None and self._start(self._global.preparation(step)):
+            self._global.on_start(step, now)
 
     def on_index_version(self, index: Index) -> None:
         """Note the version that the next batch uses; log a step that is now in effect."""
@@ -80,11 +84,21 @@ class Rebalancer:
         if plan is not None and has_new_plan:
             self._plan_version = plan.version
             self._local.forget()
-        if self._updater.plan_builds == self._plan_builds:
-            return
-        self._plan_builds = self._updater.plan_builds
+        if self._is_started and not self._updater.is_building_plan:
+            self._is_started = False
+            self._note_end(has_new_plan)
+
+    def _note_end(self, has_new_plan: bool) -> None:
+        """Note the step that is now in effect, or why it failed."""
         step, self._pending = self._pending, None
-        if step is not None:
+        error, self._updater.plan_error = self._updater.plan_error, None
+        if error is not None:
+            self._backoff = self._backoff.add_failure(error, self._clock())
+            self._global.on_failure()
+            LOG.warning(Event("rebalancing failed", error=error, retry_s=round(self._backoff.retry_at - self._clock())))
+            return
+        self._backoff = BuildBackoff()
+        if step is not None and self._updater.plan_builds > self._plan_builds:
             self._note_step(step, has_new_plan)
 
     def _note_step(self, step: _PendingStep, has_new_plan: bool) -> None:
@@ -109,6 +123,7 @@ class Rebalancer:
             "rebalanced_bytes": self._moved_bytes,
             "rebalance_seconds": round(self._seconds, 3),
             "last_rebalance": self._last_step,
+            "rebalance_failure": self._backoff.status(),
             **self._local.status(),
             **self._global.status(self._updater.index),
         }
@@ -118,8 +133,9 @@ class Rebalancer:
         self._global.save()
 
     def _start(self, prepare: PrepareStep) -> bool:
-        self._pending = None
-        return self._updater.start_build(partial(self._prepare, prepare))
+        self._pending, self._plan_builds = None, self._updater.plan_builds
+        self._is_started = self._updater.start_build(partial(self._prepare, prepare))
+        return self._is_started
 
     # The methods below run in the thread of the build, on the arguments they were started with.
 

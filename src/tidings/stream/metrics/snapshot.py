@@ -61,6 +61,7 @@ class StreamSnapshot:
     rebalanced_bytes: int = 0  # written to disk, including the plan
     rebalance_seconds: float = 0.0  # from each decision to the batch that uses it, in total
     last_rebalance: dict[str, Any] = field(default_factory=dict)  # reason, bytes, seconds, at, pairs, cells, …
+    rebalance_failure: dict[str, Any] = field(default_factory=dict)  # count, reason, retry_at; empty after a success
     last_evaluation: dict[str, Any] = field(default_factory=dict)  # of a new spatial plan, see `GlobalRebalancer`
     previous_plan_share: float | None = None  # of subscriptions; None if there is only one plan
     segments: int = 0
