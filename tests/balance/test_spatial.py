@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from math import nan
+from math import inf, nan
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,6 +21,7 @@ from tidings.balance.spatial_registry import fit_spatial_plan
 from tidings.balance.term_assignment import split_by_frequency
 from tidings.balance.work_model import WorkSample
 from tidings.balance.workload import WORLD, Workload
+from tidings.errors import InputError
 from tidings.plan.grid_lines import GridLines
 from tidings.plan.grid_overlap import cell_ranges, count_covering, touched_names
 from tidings.plan.load_model import LoadModel, WorkModel
@@ -307,20 +308,126 @@ def test_hybrid_chooses_the_best_candidate_for_held_out_posts(monkeypatch):
     work = build_grid(posts, queries).workload
     seen: list[int] = []
 
-    def record_calls(build):
-        def recorded(sample, matchers, model):
+    def record_calls(fit):
+        def recorded(sample, *rest):
             seen.append(len(sample.workload.positions))
-            return build(sample, matchers, model)
+            return fit(sample, *rest)
 
         return recorded
 
-    monkeypatch.setattr(spatial_registry, "CANDIDATES", [record_calls(build) for build in spatial_registry.CANDIDATES])
-    sample = WorkSample.build(work)
-    busiest = {
-        name: max(sample.estimate_ns(fit_spatial_plan(name, work, 4), WorkModel()))
-        for name in ("hybrid", "kdtree", "kdt", "metric")
-    }
-    assert busiest["hybrid"] == min(busiest.values())
-    assert busiest["hybrid"] < 0.7 * busiest["metric"], "terms alone cannot divide the work for term 2"
+    fitters = {name: record_calls(fit) for name, fit in spatial_registry._FITTERS.items()}
+    monkeypatch.setattr(spatial_registry, "_FITTERS", fitters)
+    sample, hybrid = WorkSample.build(work), fit_spatial_plan("hybrid", work, 4)
     # A third is held out; the best candidate is fitted to all.
     assert seen == [533] * len(spatial_registry.CANDIDATES) + [800]
+    assert hybrid.tree in spatial_registry.CANDIDATES
+    plans = {name: fit_spatial_plan(name, work, 4) for name in ("kdtree", "kdt", "metric")}
+    busiest = {name: max(sample.estimate_ns(plan, WorkModel())) for name, plan in plans.items()}
+    assert max(sample.estimate_ns(hybrid, WorkModel())) <= min(busiest.values())
+    assert max(sample.estimate_ns(hybrid, WorkModel())) < 0.7 * busiest["metric"], "terms alone cannot divide term 2"
+
+
+# Figure 2 of the paper. In the west, boxes are small, and all posts have both terms; in the east, all queries ask for
+# the whole town, and a post has one of their terms.
+SPREAD = [([1, 2], 0.5, 0.5), ([1, 2], 0.5, 1.5), ([1, 2], 1.5, 0.5), ([1, 2], 1.5, 1.5)]
+CLUSTERED = [([4], 6.5, 0.5), ([5], 6.5, 1.5), ([4], 7.5, 0.5), ([5], 7.5, 1.5)]
+SMALL = [([1 + row], (col + 0.2, row + 0.2, col + 0.8, row + 0.8)) for col in (0, 1) for row in (0, 1)]
+LARGE = [([term], (6.0, 0.0, 7.9, 1.9)) for term in (4, 5)]
+
+
+def test_algorithm_1_splits_the_west_by_space_and_the_east_by_text():
+    grid = build_grid(SPREAD + CLUSTERED, SMALL + LARGE)
+    leaves = partition_hybrid(grid.root(), 4, replace(SETTINGS, delta=0.0))
+    # Eight posts come with 0.8 / 6 updates per query, which take 0.67 each. West by space: twice 2 posts, 4 lookups, 2
+    # hits, 2 queries, 37.33; by text twice 4 posts, 4 lookups, 2 hits, 2 queries, 57.33. East by space: twice 2 posts,
+    # 2 lookups, 2 hits, 2 queries, 31.33; by text twice the same with one query, 30.67. All by text: 176, not 136.
+    found = {(node.cells, None if node.terms is None else tuple(node.terms)): node.load for node, _ in leaves}
+    assert found == {
+        ((0, 0, 1, 8), None): pytest.approx(37.33, abs=0.01),
+        ((1, 0, 2, 8), None): pytest.approx(37.33, abs=0.01),
+        ((2, 0, 8, 8), (4,)): pytest.approx(30.67, abs=0.01),
+        ((2, 0, 8, 8), (5,)): pytest.approx(30.67, abs=0.01),
+    }
+    assert sorted(matcher for _, matcher in leaves) == [0, 1, 2, 3]
+
+
+def count_load(nodes: list[KdtNode]) -> float:
+    """Return the load of a matcher with these nodes, counted one by one."""
+    grid, work, posts, lookups, hits = nodes[0].grid, nodes[0].grid.workload, set(), 0, 0
+    for node in nodes:
+        held = {int(work.anchors[q]) for q in node.conjunctions}
+        for post in node.posts.tolist():
+            first, end = work.analyzed.bounds[post].tolist()
+            words = {0, *work.analyzed.terms[first:end].tolist()} & held
+            posts |= {post} if words else set()
+            lookups += len(words)
+            lon, lat = work.positions[post].tolist()
+            for q in range(len(work.anchors)):
+                west, south, east, north = work.boxes[q].tolist()
+                hits += int(work.anchors[q]) in words and west <= lon <= east and south <= lat <= north
+    held_rows = set().union(*(node.conjunctions.tolist() for node in nodes))
+    return grid.model.load(len(posts), lookups, hits, len(held_rows) * len(work.positions) / 10 / len(work.anchors))
+
+
+def partition_slowly(node: KdtNode, is_text: bool, parts: int, settings: HybridSettings) -> list[KdtNode]:
+    """PartitionNode by its definition: text in N_t, else the way with the smaller sum of loads."""
+    if parts == 1:
+        return [node]
+    ways = [node.split_by_text(parts, settings.text)]
+    halves = None if is_text or node.terms is not None else node.halve(parts // 2 / parts)
+    if halves is not None:
+        first = partition_slowly(halves[0], False, parts // 2, settings)
+        ways.insert(0, first + partition_slowly(halves[1], False, parts - parts // 2, settings))
+    return min(ways, key=lambda way: round(sum(count_load([part]) for part in way), 6))
+
+
+def run_algorithm_1(root: KdtNode, matchers: int, settings: HybridSettings) -> list[tuple[KdtNode, int]]:
+    """Algorithm 1 line by line, with loads counted one by one and all numbers of partitions tried."""
+    undecided, by_text, either, limit = [root], [], [], matchers * settings.theta
+    while undecided:
+        node = undecided.pop(0)
+        if node.similarity() >= settings.delta:
+            either.append(node)
+            continue
+        cuts = [cut for axis in (0, 1) if (cut := node.cut(axis)) is not None]
+        alphas = [
+            min((n.similarity() for n in cut if len(n.posts) and len(n.conjunctions)), default=node.similarity())
+            for cut in cuts
+        ]
+        full = len(undecided) + len(by_text) + len(either) + 2 > limit
+        if not cuts or full or abs(min(alphas) - node.similarity()) <= settings.epsilon:
+            by_text.append(node)
+        else:
+            undecided += cuts[alphas.index(min(alphas))]
+    leaves = [(node, True) for node in by_text] + [(node, False) for node in either]
+    if len(leaves) < matchers:
+        ways = [way for way in itertools.product(range(1, matchers + 1), repeat=len(leaves)) if sum(way) == matchers]
+        pairs = [list(zip(leaves, way, strict=True)) for way in ways]
+        split = [[(part, t) for (n, t), k in way for part in partition_slowly(n, t, k, settings)] for way in pairs]
+        leaves = min(split, key=lambda parts: round(sum(count_load([part]) for part, _ in parts), 6))
+    return [(node, text) for node, text in leaves]
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), delta=st.sampled_from([0.0, 0.5, 1.0]), matchers=st.integers(1, 4))
+def test_algorithm_1_before_merging_equals_its_definition(seed, delta, matchers):
+    rng = np.random.default_rng(seed)
+    posts = [(rng.integers(1, 9, 3).tolist(), *rng.uniform(0, 8, 2).tolist()) for _ in range(12)]
+    corners = np.sort(rng.uniform(0, 8, (10, 2, 2)), axis=1)
+    queries = [([int(rng.integers(1, 9))], (*low.tolist(), *high.tolist())) for low, high in corners]
+    root, chosen = build_grid(posts, queries).root(), replace(SETTINGS, delta=delta, sigma=inf, theta=2)
+    expected = [count_load([node]) for node, _ in run_algorithm_1(root, matchers, chosen)]
+    leaves = partition_hybrid(root, matchers, chosen)
+    assert sum(node.load for node, _ in leaves) == pytest.approx(sum(expected))
+    of_matcher = [[node for node, to in leaves if to == matcher] for matcher in range(matchers)]
+    loads = [count_load(nodes) if nodes else 0.0 for nodes in of_matcher]
+    assert merge_nodes([node for node, _ in leaves], matchers)[1] == pytest.approx(loads)
+
+
+INVALID = [("sigma", 0.9), ("delta", -0.1), ("delta", 1.1), ("epsilon", nan), ("theta", 0)]
+
+
+@pytest.mark.parametrize(("name", "value"), INVALID)
+def test_parameters_out_of_range_are_errors(name, value):
+    with pytest.raises(InputError, match=f"{name}: .* is out of range"):
+        HybridSettings(**{name: value})

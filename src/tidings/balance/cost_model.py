@@ -46,7 +46,7 @@ def route_terms(plan: SpatialPlan, workload: Workload, post: Counts, term: Count
     anchors = workload.anchors[row].astype(np.int64)
     holder = matchers[row_of[area], anchors].astype(np.int64)
     held = sorted_unique(row << 16 | holder) & 0xFFFF
-    post_area = _find_post_areas(plan, workload)[post]
+    post_area = find_post_areas(plan, workload)[post]
     pairs = np.flatnonzero(is_in_sorted(post_area << 32 | term, sorted_unique(area << 32 | anchors)))
     matcher = matchers[row_of[post_area[pairs]], term[pairs]].astype(np.int64)
     held_anchors = sorted_unique(holder << 32 | anchors)
@@ -63,7 +63,8 @@ def list_post_terms(workload: Workload) -> tuple[Counts, Counts]:
     return pairs >> 32, pairs & 0xFFFFFFFF
 
 
-def _find_post_areas(plan: SpatialPlan, workload: Workload) -> Counts:
+def find_post_areas(plan: SpatialPlan, workload: Workload) -> Counts:
+    """Return the area of each post."""
     located = workload.located
     lon, lat = workload.positions[located].T
     areas = np.full(len(workload.positions), plan.unlocated_area, np.int64)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
 from tidings.balance.kdt_tree import KdtNode
 from tidings.balance.leaf_assignment import load_ratio, merge_nodes
 from tidings.balance.term_assignment import TermSplitter, split_by_metric
+from tidings.errors import InputError
+
+_MAX_THETA = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class HybridSettings:
-    """The parameters of algorithm 1, named by the letters of the paper."""
+    """The parameters of algorithm 1, named by the letters of the paper. Raises InputError if one is out of range."""
 
     sigma: float = 1.2  # maximum ratio of the largest to the smallest load
     delta: float = 0.6  # from this similarity of posts and subscriptions on, a node is not yet split by text
@@ -22,8 +26,18 @@ class HybridSettings:
     theta: int = 16  # maximum number of nodes per matcher
     text: TermSplitter = split_by_metric
 
+    def __post_init__(self) -> None:
+        ranges = {"sigma": (1.0, inf), "delta": (0.0, 1.0), "epsilon": (0.0, 1.0), "theta": (1, _MAX_THETA)}
+        for name, (low, high) in ranges.items():
+            if not low <= getattr(self, name) <= high:
+                limits = f"at least {low:g}" if high == inf else f"from {low:g} to {high:g}"
+                raise InputError(f"{name}: {getattr(self, name):g} is out of range. Choose a number {limits}.")
 
-_DEFAULTS = HybridSettings()
+    def to_dict(self) -> dict[str, float]:
+        return {"sigma": self.sigma, "delta": self.delta, "epsilon": self.epsilon, "theta": self.theta}
+
+
+DEFAULT_SETTINGS = HybridSettings()
 
 
 @dataclass
@@ -48,7 +62,9 @@ class _Leaves:
                 leaves[:] = [leaf for leaf in leaves if leaf is not node] + list(parts)
 
 
-def partition_hybrid(root: KdtNode, matchers: int, settings: HybridSettings = _DEFAULTS) -> list[tuple[KdtNode, int]]:
+def partition_hybrid(
+    root: KdtNode, matchers: int, settings: HybridSettings = DEFAULT_SETTINGS
+) -> list[tuple[KdtNode, int]]:
     """Return the leaves of the tree, each with its matcher."""
     leaves = find_subspaces(root, matchers * settings.theta, settings)
     if len(leaves) < matchers:
@@ -95,6 +111,8 @@ def compute_number_partitions(
     ``L[i, j]`` is the smallest sum for the first i nodes in j parts, ``C[i, k]`` that of node i in k parts:
     ``L[i, j] = min over k of L[i - 1, j - k] + C[i, k]``.
     """
+    if len(nodes) == 1:
+        return [matchers]
     max_parts = matchers - len(nodes) + 1
     cost = [
         [sum(part.load for part in partition_node(node, text, k, settings)) for k in range(1, max_parts + 1)]
@@ -116,15 +134,25 @@ def compute_number_partitions(
 
 
 def partition_node(node: KdtNode, is_text: bool, parts: int, settings: HybridSettings) -> list[KdtNode]:
-    """PartitionNode: by text in N_t and where the node was split by text before; else the cheaper of both."""
+    """PartitionNode: by text in N_t and where the node was split by text before; else the cheaper of both.
+
+    Space is halved, and both halves are partitioned in the same way, so that a node can be split by space and then by
+    text.
+    """
     if parts == 1:
         return [node]
     by_text = node.split_by_text(parts, settings.text)
     if is_text or node.terms is not None:
         return by_text
-    by_space = node.split_by_space(parts)
-    if len(by_space) < parts:
+    halves = node.halve(parts // 2 / parts)
+    if halves is None:
         return by_text
+    counts = (parts // 2, parts - parts // 2)
+    by_space = [
+        part
+        for half, count in zip(halves, counts, strict=True)
+        for part in partition_node(half, False, count, settings)
+    ]
     return by_space if _sum_loads(by_space) <= _sum_loads(by_text) else by_text
 
 

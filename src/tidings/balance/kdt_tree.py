@@ -119,15 +119,17 @@ class KdtNode:
         conjunctions = self.conjunctions[(box[:, axis] < high) & (box[:, axis + 2] >= low)]
         return replace(self, cells=(cells[0], cells[1], cells[2], cells[3]), posts=posts, conjunctions=conjunctions)
 
+    def halve(self, share: float = 0.5) -> tuple[KdtNode, KdtNode] | None:
+        """Cut across the longer side if possible, with `share` of the weight in the first part; None: one cell."""
+        return next((halves for axis in self._axes() if (halves := self.cut(axis, share)) is not None), None)
+
     def split_by_space(self, parts: int) -> list[KdtNode]:
-        """Cut across the longer side into parts of nearly equal weight; fewer parts if the cells run out."""
-        if parts == 1:
-            return [self]
+        """Cut into parts of nearly equal weight; fewer parts if the cells run out."""
         first = parts // 2
-        cuts = [halves for axis in self._axes() if (halves := self.cut(axis, first / parts)) is not None]
-        if not cuts:
+        halves = self.halve(first / parts) if parts > 1 else None
+        if halves is None:
             return [self]
-        return [*cuts[0][0].split_by_space(first), *cuts[0][1].split_by_space(parts - first)]
+        return [*halves[0].split_by_space(first), *halves[1].split_by_space(parts - first)]
 
     def _axes(self) -> tuple[int, int]:
         """Return both axes, first the one along which the posts extend farther."""

@@ -42,6 +42,14 @@ class WorkSample:
         starts = np.searchsorted(post, np.arange(len(workload.positions) + 1))
         return cls(workload, post, term, hits * workload.scale, starts)
 
+    def select_posts(self, posts: NDArray[np.intp]) -> WorkSample:
+        """Return the sample with only these posts, given in ascending order."""
+        sizes = np.diff(self.starts)[posts]
+        term, ends = take_rows(self.term, self.starts[posts], sizes)
+        hits, _ = take_rows(self.hits, self.starts[posts], sizes)
+        post = np.repeat(np.arange(len(posts)), sizes)
+        return WorkSample(self.workload.select_posts(posts), post, term, hits, ends.astype(np.int64))
+
     def estimate_post_ns(self, model: WorkModel) -> NDArray[np.float64]:
         """Return the time of each post on one matcher."""
         is_anchor = np.zeros(len(self.workload.terms) + 1)

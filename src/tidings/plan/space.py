@@ -6,7 +6,7 @@ terms. The last area is for posts without a position; all matchers divide its te
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,7 +49,10 @@ class Area:
 
 @dataclass(frozen=True, slots=True)
 class SpatialPlan:
-    """`area_of_cell[row * columns + column]`; the last of `areas` is for posts without a position."""
+    """`area_of_cell[row * columns + column]`; the last of `areas` is for posts without a position.
+
+    `tree` names the algorithm that was chosen if `algorithm` chooses among several.
+    """
 
     algorithm: str
     matchers: int
@@ -58,6 +61,8 @@ class SpatialPlan:
     area_of_cell: NDArray[np.uint32]
     areas: tuple[Area, ...]
     model: WorkModel
+    tree: str = ""
+    parameters: Mapping[str, float] = field(default_factory=dict)  # of the tree, by their names in the paper
 
     @property
     def unlocated_area(self) -> int:
@@ -128,6 +133,8 @@ def write_spatial_plan(plan: SpatialPlan, path: Path) -> None:
         "areas": [list(area.matchers) for area in plan.areas],
         "known_as": {str(n): area.former_id for n, area in enumerate(plan.areas) if area.former_id is not None},
         "load": plan.model.to_dict(),
+        "tree": plan.tree,
+        "parameters": dict(plan.parameters),
     }
     rows = [
         (number, term, matcher)
@@ -156,4 +163,5 @@ def read_spatial_plan(path: Path) -> SpatialPlan:
     matchers, model = check_matcher_count(metadata["workers"]), WorkModel.from_dict(metadata["load"])
     if len(cells) != lines.columns * lines.rows or (len(cells) and int(cells.max()) >= len(areas) - 1):
         raise InputError(f"{path}: the cells do not fit the grid. Create it again with `tidings plan learn`.")
-    return SpatialPlan(metadata["algorithm"], matchers, metadata["posts"], lines, cells, areas, model)
+    names, learned = (metadata["algorithm"], metadata["tree"]), metadata["parameters"]
+    return SpatialPlan(names[0], matchers, metadata["posts"], lines, cells, areas, model, names[1], learned)
