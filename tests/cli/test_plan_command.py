@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.cli.runs import CommandResult, run_here
 
+from tidings.balance.spatial_registry import CANDIDATES
 from tidings.demo.generate import DEMO_QUERIES, generate_posts
 
 KEYS = {"algorithm", "matchers", "terms", "spread", "imbalance", "cov", "gini", "loads", "throughput"}
@@ -29,6 +30,12 @@ COMMANDS = {
         *["plan", "learn", "posts.parquet", "--algorithm", "hybrid", "--matchers", "3", "-s", "subs.txt"],
         *["--out", "places.plan", "--json"],
     ],
+    "tree": [
+        *["plan", "learn", "posts.parquet", "--algorithm", "kdt", "--matchers", "3", "-s", "subs.txt"],
+        *["--sigma", "1.5", "--theta", "4", "--out", "tree.plan", "--json"],
+    ],
+    "shown tree": ["plan", "show", "tree.plan", "--json"],
+    "shown places": ["plan", "show", "places.plan", "--posts", "posts.parquet", "-s", "subs.txt"],
     "map": ["plan", "show", "places.plan", "--posts", "posts.parquet", "-s", "subs.txt", "--map", "m.svg", "--json"],
     "by places": [*MATCH, "d.csv", "--partitioner", "places.plan"],
     "no subscriptions": ["plan", "learn", "posts.parquet", "--algorithm", "grid", "--out", "x.plan"],
@@ -107,6 +114,11 @@ def test_errors_are_reported_in_one_sentence(results, name, sentence):
             "--algorithm hash: not a partitioner that learns",
         ),
         (["plan", "learn", ".", "--out", "x.plan", "--matchers", "2000"], "matchers: 2,000 is out of range"),
+        (
+            ["plan", "learn", ".", "--out", "x.plan", "--algorithm", "kdt", "--sigma", "0.5"],
+            "--sigma: 0.5 is out of range. Choose a number at least 1",
+        ),
+        (["plan", "learn", ".", "--out", "x.plan", "--theta", "4"], "--theta: salb+ has no such parameter"),
         (["plan", "learn", ".", "--out", "none/x.plan"], "a file cannot be written there"),
         (["match", "p", "-s", "s", "--out", "o", "--partitioner", "astrology"], "neither an algorithm nor a plan file"),
         (["match", "p", "-s", "s", "--out", "o", "--placement", "best"], "no placer is called 'best'"),
@@ -116,6 +128,25 @@ def test_invalid_command_exits_with_2_before_spark_starts(tmp_path, arguments, s
     (done,) = run_here([arguments], tmp_path)
     assert done.code == 2
     assert sentence in " ".join(done.err.split())
+
+
+def test_tree_and_its_parameters_are_stored_and_shown(results):
+    for summary in (results["tree"].summary, results["shown tree"].summary):
+        assert (summary["algorithm"], summary["tree"]) == ("kdt", "kdt")
+        assert [summary[name] for name in ("sigma", "delta", "epsilon", "theta")] == [1.5, 0.6, 0.02, 4]
+    chosen = results["places"].summary["tree"]
+    assert chosen in CANDIDATES
+    assert results["map"].summary["tree"] == chosen
+    assert f"tree {chosen}" in " ".join(results["shown places"].out.split())
+
+
+def test_time_of_every_matcher_is_predicted(results):
+    summary, shown = results["places"].summary, results["map"].summary
+    assert len(summary["predicted_ms"]) == 3
+    assert shown["predicted_ms"] == summary["predicted_ms"]
+    slowest_s = max(summary["predicted_ms"]) / 1000
+    assert summary["predicted_posts_per_second"] == pytest.approx(1500 / slowest_s, rel=0.01)
+    assert f"{summary['predicted_ms'][0]:,.1f} ms" in results["shown places"].out
 
 
 def test_spatial_plan_is_learned_shown_drawn_and_used(results):

@@ -14,7 +14,18 @@ from rich.table import Table
 from tidings.cli.console import screen
 from tidings.cli.options.plan import PARTITIONERS
 from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption, locate_written_state
-from tidings.cli.plan_space import SampleSpec, describe_spatial_plan, draw_map, learn_spatial_plan, measure_spatial_plan
+from tidings.cli.plan_space import (
+    DeltaOption,
+    EpsilonOption,
+    SampleSpec,
+    SigmaOption,
+    ThetaOption,
+    describe_spatial_plan,
+    draw_map,
+    learn_spatial_plan,
+    measure_spatial_plan,
+    parse_tree_settings,
+)
 from tidings.cli.progress import Progress
 from tidings.cli.values import require_file
 from tidings.errors import InputError, OutputError
@@ -84,6 +95,10 @@ def learn(
     subscriptions: SubscriptionsOption = None,
     sample: SampleOption = 1_000_000,
     split: Annotated[bool, typer.Option("--split/--no-split", help="Split terms too frequent for one matcher.")] = True,
+    sigma: SigmaOption = None,
+    delta: DeltaOption = None,
+    epsilon: EpsilonOption = None,
+    theta: ThetaOption = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the sample.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace PLAN if it exists.")] = False,
     json_summary: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
@@ -98,12 +113,13 @@ def learn(
         raise InputError(f"--algorithm {algorithm}: not a partitioner that learns. Use {', '.join(learners)}.")
     check_installed(algorithm)
     check_matcher_count(matchers)
+    settings = parse_tree_settings(algorithm, {"sigma": sigma, "delta": delta, "epsilon": epsilon, "theta": theta})
     _check_out(out, overwrite)
     sample_spec = SampleSpec(posts, subscriptions, sample, seed)
     plan: LearnedPlan | SpatialPlan
     with Progress(quiet=json_summary) as progress:
         if algorithm in SPATIAL_PARTITIONERS:
-            plan, summary = learn_spatial_plan(algorithm, matchers, sample_spec, progress)
+            plan, summary = learn_spatial_plan(algorithm, matchers, sample_spec, settings, progress)
         else:
             plan, summary = _learn_word_plan(algorithm, matchers, split, sample_spec, progress)
         _save(plan, out)
@@ -276,19 +292,21 @@ def _print(summary: dict[str, Any], as_json: bool) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in summary.items():
-        if name not in ("loads", "held"):
+        if not isinstance(value, list):
             table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, int | float) else str(value))
     screen().print(table)
     if "loads" in summary:
-        _print_loads(summary["loads"])
+        _print_loads(summary["loads"], summary.get("predicted_ms", []))
 
 
-def _print_loads(loads: list[int]) -> None:
-    """Print a bar per matcher, by load; of many matchers only both ends."""
+def _print_loads(loads: list[int], times_ms: list[float]) -> None:
+    """Print a bar per matcher, by load, with its predicted time; of many matchers only both ends."""
     ranked = sorted(enumerate(loads), key=lambda item: -item[1])
     shown = ranked if len(ranked) <= _MAX_BARS else [*ranked[: _MAX_BARS // 2], *ranked[-_MAX_BARS // 2 :]]
     longest = max(1, ranked[0][1])
     for position, (matcher, load) in enumerate(shown):
         if len(shown) < len(ranked) and position == _MAX_BARS // 2:
             screen().print(f"  … {len(ranked) - len(shown)} more matchers")
-        screen().print(f"  {matcher:>4} {'█' * max(1, round(40 * load / longest)) if load else ''} {load:,}")
+        time_ms = f", {times_ms[matcher]:,.1f} ms" if times_ms else ""
+        bar = "█" * max(1, round(40 * load / longest)) if load else ""
+        screen().print(f"  {matcher:>4} {bar} {load:,} posts{time_ms}")

@@ -3,19 +3,61 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+import typer
 
 from tidings.cli.progress import Progress
 from tidings.cli.values import require_file
 from tidings.errors import InputError, OutputError
 
 if TYPE_CHECKING:
+    from tidings.balance.kdt_hybrid import HybridSettings
     from tidings.balance.workload import Workload
     from tidings.plan.space import SpatialPlan
+
+
+_TREE_ALGORITHMS = ("hybrid", "kdt")
+
+
+def _tree_option(name: str, text: str) -> Any:
+    return typer.Option(f"--{name}", metavar="X", help=f"hybrid, kdt: {text}", show_default=False)
+
+
+SigmaOption = Annotated[
+    float | None, _tree_option("sigma", "maximum ratio of the largest to the smallest load (σ); default 1.2.")
+]
+DeltaOption = Annotated[
+    float | None,
+    _tree_option(
+        "delta",
+        "cosine similarity of posts and subscriptions below which areas are split by terms only (δ, "
+        "0 to 1); from it on, by what costs less; default 0.6.",
+    ),
+]
+EpsilonOption = Annotated[
+    float | None,
+    _tree_option("epsilon", "differences of similarity up to this do not count (ε, 0 to 1); default 0.02."),
+]
+ThetaOption = Annotated[int | None, _tree_option("theta", "maximum number of nodes per matcher (θ); default 16.")]
+
+
+def parse_tree_settings(algorithm: str, given: Mapping[str, float | None]) -> HybridSettings:
+    """Return the settings of algorithm 1. Raises InputError if one is out of range or `algorithm` does not use them."""
+    from tidings.balance.kdt_hybrid import HybridSettings
+
+    set_options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if set_options and algorithm not in _TREE_ALGORITHMS:
+        name = next(iter(set_options))
+        raise InputError(f"--{name}: {algorithm} has no such parameter. Use it with {' or '.join(_TREE_ALGORITHMS)}.")
+    try:
+        return HybridSettings(**set_options)
+    except InputError as error:
+        raise InputError(f"--{error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +96,7 @@ class SampleSpec:
 
 
 def learn_spatial_plan(
-    algorithm: str, matchers: int, sample: SampleSpec, progress: Progress
+    algorithm: str, matchers: int, sample: SampleSpec, settings: HybridSettings, progress: Progress
 ) -> tuple[SpatialPlan, dict[str, Any]]:
     """Learn a plan; return it with its summary."""
     from tidings.balance.spatial_registry import fit_spatial_plan
@@ -62,7 +104,7 @@ def learn_spatial_plan(
     workload = sample.read_workload(progress)
     progress.note(f"learning from {len(workload.positions):,} posts and {len(workload.anchors):,} conjunctions", None)
     start = time.perf_counter()
-    plan = fit_spatial_plan(algorithm, workload, matchers)
+    plan = fit_spatial_plan(algorithm, workload, matchers, settings=settings)
     seconds = round(time.perf_counter() - start, 3)
     return plan, {**describe_spatial_plan(plan), **measure_spatial_plan(plan, workload), "seconds": seconds}
 
@@ -74,6 +116,8 @@ def describe_spatial_plan(plan: SpatialPlan) -> dict[str, Any]:
     areas = [plan.areas[number] for number in np.unique(plan.area_of_cell).tolist()]
     return {
         "algorithm": plan.algorithm,
+        "tree": plan.tree,
+        **plan.parameters,
         "matchers": plan.matchers,
         "cells": len(plan.area_of_cell),
         "areas": len(areas),
