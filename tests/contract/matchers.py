@@ -30,6 +30,7 @@ from tidings.testing.pipeline import (
     subscription_table,
 )
 from tidings.text.analyzer import Analyzer
+from tidings.text.term_statistics import TermStatistics
 from tidings.text.vocabulary import Vocabulary
 
 MatchInFolder = Callable[[Path, Sequence[str], Sequence[RawPost], int], Matches]
@@ -99,16 +100,25 @@ def _match_changed(
     *,
     plan: PlanRecord | None = None,
     is_merged: bool = False,
+    has_statistics: bool = False,
 ) -> Matches:
     fit = word_plan_fitter(plan.algorithm, posts, plan.matchers) if plan is not None else None
-    index = _create_changed_index(folder, queries, plan, fit)
+    statistics = _count_terms(posts) if has_statistics else None
+    index = _create_changed_index(folder, queries, plan, fit, statistics)
     return match_index(merge_index(index) if is_merged else index, posts, batch_size)
 
 
 def _create_changed_index(
-    folder: Path, queries: Sequence[str], plan: PlanRecord | None, fit: FitPlan | None = None
+    folder: Path,
+    queries: Sequence[str],
+    plan: PlanRecord | None,
+    fit: FitPlan | None = None,
+    statistics: TermStatistics | None = None,
 ) -> Index:
-    """Create an index with these queries in three versions: some are added later, some replaced, others removed."""
+    """Create an index with these queries in three versions: some are added later, some replaced, others removed.
+
+    With statistics, the first version is merged to choose anchors by them.
+    """
     kept, late, replaced = ([n for n in range(len(queries)) if n % 4 in rest] for rest in ((0, 2), (3,), (1,)))
     temporary = [_TEMPORARY_ID + number for number in kept]
     first = [
@@ -118,6 +128,8 @@ def _create_changed_index(
     ]
     old = subscription_table([query for _, query in first], [number for number, _ in first])
     index, _ = create_index(folder, old, plan, fit)
+    if statistics is not None:
+        index = merge_index(index, statistics)
     half = len(temporary) // 2
     added = subscription_table([queries[number] for number in late], late)
     index, _ = apply_changes(index, added, pa.array(temporary[:half], pa.int64()))
@@ -126,6 +138,11 @@ def _create_changed_index(
     new = subscription_table([queries[number] for number in replaced], replaced)
     index, _ = apply_changes(index, new, pa.array(removed, pa.int64()))
     return index
+
+
+def _count_terms(posts: Sequence[RawPost]) -> TermStatistics:
+    """Count the terms of half of the posts twice, so that also terms of a single post count."""
+    return TermStatistics.of(pa.array([post.text for post in posts[::2]] * 2, pa.large_string()))
 
 
 def _match_with_trie(folder: Path, queries: Sequence[str], posts: Sequence[RawPost], batch_size: int) -> Matches:
@@ -156,6 +173,11 @@ _IN_FOLDER: Mapping[str, MatchInFolder] = {
     "replicated after a merge": partial(_match_changed, is_merged=True),
     "hash on 3 matchers after changes": partial(_match_changed, plan=PlanRecord("hash", 3, 7, "random")),
     "hash on 3 matchers after a merge": partial(_match_changed, plan=PlanRecord("hash", 3, 7), is_merged=True),
+    "replicated by statistics after changes": partial(_match_changed, has_statistics=True),
+    "replicated by statistics after a merge": partial(_match_changed, has_statistics=True, is_merged=True),
+    "salb+ on 3 matchers by statistics after changes": partial(
+        _match_changed, plan=PlanRecord("salb+", 3, 7), has_statistics=True
+    ),
     "salb+ on 8 matchers": partial(_match_by_words, matchers=8, algorithm="salb+", placer="lasp"),
     "gfcl on 70 matchers": partial(_match_by_words, matchers=70, algorithm="gfcl", placer="random"),
     "salb on 3 matchers after changes": partial(_match_changed, plan=PlanRecord("salb", 3, 7, "lasp")),

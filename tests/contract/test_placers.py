@@ -48,7 +48,8 @@ def test_random_placement_chooses_each_eligible_matcher_equally_often():
 @settings(max_examples=100, deadline=None)
 @given(query_lists, st.sampled_from([1, 2, 3, 8, 70, 1024]))
 def test_anchor_placement_follows_the_rarest_or_a_common_term(queries, matchers):
-    conjunctions, matcher_of = compile_for_placer(queries, matchers)
+    compiled, matcher_of = compile_for_placer(queries, matchers)
+    conjunctions = compiled.order_terms(compiled.terms)  # the largest number is the rarest term
     chosen = PLACERS["anchor"](conjunctions, matcher_of, matchers, 0, lambda: ShardTerms.empty(matchers))
     words = [set(conjunctions.terms[a:b].tolist()) for a, b in itertools.pairwise(conjunctions.starts.tolist())]
     for number, owner in enumerate(conjunctions.subscription.tolist()):

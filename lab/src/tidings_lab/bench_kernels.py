@@ -23,7 +23,7 @@ from tidings_lab.clock import time_in_turns, time_repetitions
 from tidings_lab.datasets import Posts, SubscriptionSet, benchmark_subscriptions
 from tidings_lab.errors import ContendersDisagree
 from tidings_lab.progress import Report, print_line
-from tidings_lab.sample_queries import NumberedPosts, number_by_frequency, vocabulary_bytes
+from tidings_lab.sample_queries import NumberedPosts, number_by_frequency, renumber_by_frequency, vocabulary_bytes
 from tidings_lab.thresholds import COUNTED_TERMS
 
 BATCH = 10_000  # posts per batch, as in Spark
@@ -134,7 +134,7 @@ def measure_bytes(numbered: NumberedPosts, count: int, seed: int) -> dict[str, A
     """Return the bytes per subscription of three terms, in the segment and in the vocabulary."""
     conjunctions = numbered.draw(count, seed, COUNTED_TERMS)
     numbers, words = number_by_frequency(conjunctions, len(numbered.terms))
-    segment = build_segment(conjunctions.renumber_terms(numbers), pa.array(np.arange(count)))
+    segment = build_segment(renumber_by_frequency(conjunctions, numbers), pa.array(np.arange(count)))
     dictionary = vocabulary_bytes(numbered.terms, numbers)
     return {
         "subscriptions": count,
@@ -152,7 +152,7 @@ def compile_numbers(numbered: NumberedPosts, count: int, seed: int, repetitions:
 
     def action() -> None:
         numbers, _ = number_by_frequency(conjunctions, len(numbered.terms))
-        build_segment(conjunctions.renumber_terms(numbers), ids)
+        build_segment(renumber_by_frequency(conjunctions, numbers), ids)
 
     times = time_repetitions(action, repetitions if count <= 1_000_000 else min(2, repetitions))
     return {"subscriptions": count, "best_seconds": times.best, "best_cpu_seconds": times.best_cpu, **times.to_dict()}

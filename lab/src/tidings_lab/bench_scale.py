@@ -77,7 +77,7 @@ def measure_one(folder: Path) -> dict[str, Any]:
     build_segment(conjunctions.select(np.arange(1)), pa.array([0]))  # exclude the cost of the first call
     before = peak_bytes()
     start = time.perf_counter()
-    segment = build_segment(conjunctions, pa.array(np.arange(count)))
+    segment = build_segment(conjunctions.order_terms(conjunctions.terms), pa.array(np.arange(count)))
     build_seconds = time.perf_counter() - start
     after_build = peak_bytes()
     matcher = SegmentMatcher(segment, int(words[0]))

@@ -156,6 +156,12 @@ def number_by_frequency(conjunctions: Conjunctions, terms: int) -> tuple[NDArray
     return numbers, int(np.count_nonzero(counts))
 
 
+def renumber_by_frequency(conjunctions: Conjunctions, numbers: NDArray[np.uint32]) -> Conjunctions:
+    """Return the conjunctions with these ids, the least frequent term of each first."""
+    renumbered = conjunctions.renumber_terms(numbers)
+    return renumbered.order_terms(renumbered.terms)
+
+
 def vocabulary_bytes(terms: Sequence[bytes], new_number: NDArray[np.uint32]) -> int:
     """Return the bytes of the vocabulary of the subscribed terms."""
     used = [terms[number - 1] for number in np.flatnonzero(new_number).tolist()]

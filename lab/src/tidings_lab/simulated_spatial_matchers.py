@@ -208,7 +208,8 @@ class SimulatedSpatialCluster:
         vocabulary = GrowingVocabulary(self.index.vocabulary, self.index.manifest.terms)
         compiled = compile_subscriptions(new, vocabulary)
         ids = new.column("id").combine_chunks().take(pa.array(compiled.rows))
-        shares = shard_by_region(compiled.conjunctions.sort_by_subscription(), self.plan, vocabulary.text_of)
+        ordered = vocabulary.order_terms(compiled.conjunctions, self.index.statistics).sort_by_subscription()
+        shares = shard_by_region(ordered, self.plan, vocabulary.text_of)
         return [(share, ids.take(pa.array(share.subscriptions))) for share in shares]
 
     def update(self, updates: Sequence[tuple[ShardInput, pa.Array]]) -> NDArray[np.float64]:

@@ -25,7 +25,7 @@ from tidings.query.conjunctions import Conjunctions
 from tidings.ragged import take_rows
 from tidings.text.analyzer import AnalyzedBatch
 from tidings_lab.datasets import Posts, posts_of
-from tidings_lab.sample_queries import NumberedPosts, make_conjunctions, number_by_frequency
+from tidings_lab.sample_queries import NumberedPosts, make_conjunctions, number_by_frequency, renumber_by_frequency
 
 KINDS = ("tweet", "topic", "repeated topic")
 TOPIC_WORDS = 5
@@ -91,7 +91,9 @@ class NumberedSubscriptions:
         numbers, _ = number_by_frequency(conjunctions, len(terms))
         used = np.flatnonzero(numbers)
         ordered = used[np.argsort(numbers[used])]
-        return cls(conjunctions.renumber_terms(numbers), [terms[number - 1] for number in ordered.tolist()], numbers)
+        return cls(
+            renumber_by_frequency(conjunctions, numbers), [terms[number - 1] for number in ordered.tolist()], numbers
+        )
 
     def __len__(self) -> int:
         return len(self.conjunctions)

@@ -1,6 +1,6 @@
 """The workload that spatial plans are learned from: posts, and subscriptions as anchors and bounding boxes.
 
-The *anchor* of a conjunction is its least frequent term, or 0 if it has no term.
+The *anchor* of a conjunction is the term that fewest posts contain, or 0 if it has no term.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import numpy as np
 from numba import types, uint8, uint32, uint64
 from numpy.typing import NDArray
 
-from tidings.index.layout import frequency_order
 from tidings.jit import kernel, read, write
 from tidings.plan.load_model import POSTS_PER_UPDATE
 from tidings.query.anchors import anchor_terms
@@ -51,10 +50,8 @@ class Workload:
         conjunctions: Conjunctions,
         scale: float = 1.0,
     ) -> Workload:
-        """Build a workload from compiled conjunctions, whose terms are numbered in any order."""
-        rank = frequency_order(np.bincount(conjunctions.terms, minlength=len(terms) + 1))
-        by_rank = np.argsort(rank, kind="stable").astype(np.uint32)
-        anchors = by_rank[anchor_terms(conjunctions.renumber_required_terms(rank))]
+        """Build a workload from conjunctions whose terms are ordered, rarest first."""
+        anchors = anchor_terms(conjunctions)
         with_region = np.flatnonzero(conjunctions.anchor_region >= 0)
         boxes, which = bounding_boxes(conjunctions.regions, conjunctions.anchor_region[with_region])
         without_region = np.flatnonzero(conjunctions.anchor_region < 0)

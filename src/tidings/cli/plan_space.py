@@ -72,9 +72,11 @@ class SampleSpec:
     def read_workload(self, progress: Progress) -> Workload:
         """Read posts and subscriptions. Raises InputError if one of them is empty."""
         from tidings.balance.spatial_fit import build_workload
+        from tidings.index.builder import order_by_posts
         from tidings.index.compile import GrowingVocabulary, compile_subscriptions
         from tidings.ingest.post_files import find_post_files
         from tidings.ingest.subscription_files import read_subscriptions
+        from tidings.text.term_statistics import TermStatistics
 
         if self.subscriptions is None:
             raise InputError("A spatial plan needs subscriptions. Give them with --subscriptions SUBS.")
@@ -92,7 +94,9 @@ class SampleSpec:
         if not len(posts[0]):
             raise InputError(f"{self.posts}: no posts.")
         progress.note(f"analyzing {len(posts[0]):,} posts", None)
-        return build_workload(vocabulary.added.terms(), compiled.conjunctions, posts, self.seed)
+        terms = vocabulary.added.terms()
+        conjunctions, *_ = order_by_posts(compiled.conjunctions, terms, TermStatistics.of(posts[0]))
+        return build_workload(terms, conjunctions, posts, self.seed)
 
 
 def learn_spatial_plan(

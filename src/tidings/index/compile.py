@@ -19,7 +19,9 @@ from tidings.query.dnf import Conjunction
 from tidings.query.geo.geometry import bounding_areas, deduplicate_regions
 from tidings.query.residual import ResidualWriter, sort_regions
 from tidings.query.table import InvalidSubscription, parse_rows
-from tidings.text.vocabulary import Interner, LayeredVocabulary, PackedTerms
+from tidings.ragged import rank_values
+from tidings.text.term_statistics import TermStatistics
+from tidings.text.vocabulary import Interner, LayeredVocabulary, PackedTerms, hash_terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,25 @@ class GrowingVocabulary:
         known, count = self._known, self._known_count
         return [added[n - count - 1] if known is None or n > count else known.text_of(n) for n in numbers.tolist()]
 
+    def hash_of(self, numbers: NDArray[np.uint32]) -> NDArray[np.uint64]:
+        """Return the hashes of the terms with these numbers."""
+        is_added = numbers > self._known_count
+        hashes = np.zeros(len(numbers), np.uint64)
+        if self._known is not None:
+            hashes[~is_added] = self._known.hash_of(numbers[~is_added])
+        hashes[is_added] = hash_terms(self.added.terms())[numbers[is_added].astype(np.int64) - self._known_count - 1]
+        return hashes
+
+    def order_terms(self, conjunctions: Conjunctions, statistics: TermStatistics) -> Conjunctions:
+        """Order the terms of conjunctions, rarest in posts first; of equally rare ones the later one is rarer.
+
+        Terms of an index are numbered by frequency, so the later one has fewer subscriptions.
+        """
+        if not statistics.posts:
+            return conjunctions.order_terms(conjunctions.terms)
+        used, which = rank_values(conjunctions.terms)
+        return conjunctions.order_terms(_rarity(statistics.counts_of(self.hash_of(used)))[which])
+
     def find(self, packed: PackedTerms) -> NDArray[np.uint32]:
         """Return the number of each term, 0 for stop words."""
         terms = packed.to_list()
@@ -68,7 +89,10 @@ class GrowingVocabulary:
 
 
 def compile_subscriptions(table: pa.Table, vocabulary: GrowingVocabulary) -> CompiledSubscriptions:
-    """Compile a table with `query` and optionally `region` (west, south, east, north). Ids stay with the caller."""
+    """Compile a table with `query` and optionally `region` (west, south, east, north). Ids stay with the caller.
+
+    The terms of conjunctions are ordered by the number of these conjunctions that have them.
+    """
     queries = table.column("query").combine_chunks().cast(pa.string())
     regions = table.column("region").combine_chunks() if "region" in table.column_names else None
     simple = parse_simple(queries, regions, vocabulary)
@@ -104,7 +128,16 @@ def _assemble(
         regions=regions,
         anchor_region=np.append(new_row, -1)[region_of],
     )
-    return CompiledSubscriptions(conjunctions, rows, tuple(invalid))
+    _, which = rank_values(conjunctions.terms)
+    ordered = conjunctions.order_terms(_rarity(np.bincount(which))[which])
+    return CompiledSubscriptions(ordered, rows, tuple(invalid))
+
+
+def _rarity(counts: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Return the rank of each term by falling count; of equal counts the later one is rarer."""
+    rarity = np.empty(len(counts), np.uint32)
+    rarity[np.argsort(-counts, kind="stable")] = np.arange(len(counts), dtype=np.uint32)
+    return rarity
 
 
 def _simple_regions(simple: SimpleQueries, writer: ResidualWriter) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

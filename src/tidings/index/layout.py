@@ -1,8 +1,8 @@
 """Compile conjunctions into flat arrays, ordered so that matching reads them sequentially.
 
-Terms are numbered by frequency, so the largest number of a conjunction is its least frequent term, the anchor. A
-conjunction is an *entry* of the posting list of its anchor (`posting_start`). `second_term` has the second least
-frequent terms of all entries, `third_fourth_term` the next two. A term that is missing is 0, which every post contains.
+The terms of a conjunction are ordered, rarest first (`query/conjunctions.py`); the first is its anchor. A conjunction
+is an *entry* of the posting list of its anchor (`posting_start`). `second_term` has the second rarest terms of all
+entries, `third_fourth_term` the next two. A term that is missing is 0, which every post contains.
 Entries with more than four terms, negations, phrases or several regions have the top bit set in
 ``third_fourth_term[·, 1]`` and a *residual* that is checked after their terms. Entries with a region come last; they
 are not in posting lists of terms but in those of cells (`spatial_postings.py`).
@@ -24,28 +24,6 @@ NO_TERM = np.uint32(0xFFFFFFFF)  # in sort keys, so that entries without a term 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
-
-
-@kernel(types.void, write(uint32), write(uint64), write(uint64))
-def sort_terms(terms, starts, ends):  # type: ignore[no-untyped-def]
-    """Sort the terms of every conjunction, least frequent first, and drop repetitions; ends[i] is reduced."""
-    for number in range(uint64(ends.size)):
-        base = starts[number]
-        used = base
-        for at in range(base, ends[number]):
-            term = terms[at]
-            slot = used
-            while slot > base and terms[slot - _ONE] < term:
-                slot -= _ONE
-            if slot > base and terms[slot - _ONE] == term:
-                continue
-            move = used
-            while move > slot:
-                terms[move] = terms[move - _ONE]
-                move -= _ONE
-            terms[slot] = term
-            used += _ONE
-        ends[number] = used
 
 
 @inline

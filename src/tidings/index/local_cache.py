@@ -156,7 +156,9 @@ def _rename_folders(manifest: Manifest, entries: Mapping[str, str]) -> Manifest:
         names = (plan.word_file, plan.spatial_file, plan.previous_file)
         word, spatial, previous = (name and local(name) for name in names)
         plan = replace(plan, word_file=word, spatial_file=spatial, previous_file=previous)
-    return replace(manifest, layers=tuple(map(local, manifest.layers)), shards=shards, files=files, plan=plan)
+    statistics = manifest.statistics and local(manifest.statistics)
+    layers = tuple(map(local, manifest.layers))
+    return replace(manifest, layers=layers, shards=shards, files=files, plan=plan, statistics=statistics)
 
 
 def _is_complete(entry: Path, group: Group) -> bool:

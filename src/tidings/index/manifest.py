@@ -10,7 +10,7 @@ from tidings.errors import IndexDamaged
 from tidings.index.files import FileRecord, load_json, save_json
 
 FORMAT = "tidings-index"
-FORMAT_VERSION = 9
+FORMAT_VERSION = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,7 @@ class Manifest:
     shards: tuple[tuple[SegmentRecord, ...], ...]
     plan: PlanRecord | None
     files: dict[str, FileRecord]
+    statistics: str = ""  # the folder with the posts per term; none if no posts were counted
     log_position: int = 0  # the last change of the store's log that is included
 
 
@@ -133,5 +134,6 @@ def from_dict(body: dict[str, Any]) -> Manifest:
         shards=tuple(tuple(SegmentRecord(**segment) for segment in shard) for shard in body["shards"]),
         plan=None if body["plan"] is None else PlanRecord(**body["plan"]),
         files={name: FileRecord(**record) for name, record in body["files"].items()},
+        statistics=body["statistics"],
         log_position=body["log_position"],
     )

@@ -21,10 +21,12 @@ from tidings.index.segment import Segment
 from tidings.index.spatial_shards import SpatialAnchors
 from tidings.query.anchors import Anchors
 from tidings.text.analyzer import NO_FLAGS, Analyzer
+from tidings.text.term_statistics import TermStatistics
 from tidings.text.token_cache import TokenCache
 from tidings.text.vocabulary import LayeredVocabulary, Vocabulary
 
 ANCHOR_FILES = ("route_terms", "route_companions", "route_region_only", "route_counts")
+STATISTICS_FILES = ("posts", "hashes", "counts")
 SPATIAL_ANCHOR_FILES = ("route_areas", "route_free_terms")
 
 
@@ -75,6 +77,14 @@ class Index:
     @cached_property
     def vocabulary(self) -> LayeredVocabulary:
         return LayeredVocabulary([self.open_layer(name) for name in self.manifest.layers])
+
+    @cached_property
+    def statistics(self) -> TermStatistics:
+        """The posts per term of the sample that anchors were chosen by."""
+        if not self.manifest.statistics:
+            return TermStatistics.empty()
+        folder = self.folder / self.manifest.statistics
+        return TermStatistics.from_arrays({name: files.load_array(folder / f"{name}.npy") for name in STATISTICS_FILES})
 
     def analyzer(self, token_cache: TokenCache | None = None) -> Analyzer:
         """Return an analyzer that keeps only the terms of this index. Word plans need the hashes of texts too."""

@@ -80,10 +80,8 @@ class Segment:
 
 
 def build_segment(conjunctions: Conjunctions, ids: pa.Array) -> Segment:
-    """Compile conjunctions; equal ones share an entry. Terms must be numbered by frequency, 1 the most frequent."""
-    terms = conjunctions.terms.copy()
-    starts, ends = conjunctions.starts[:-1].copy(), conjunctions.starts[1:].copy()
-    layout.sort_terms(terms, starts, ends)
+    """Compile conjunctions whose terms are ordered, rarest first; equal conjunctions share an entry."""
+    terms, starts, ends = conjunctions.terms, conjunctions.starts[:-1], conjunctions.starts[1:]
     residual = _with_overflow(conjunctions.residual, ends - starts)
     entry_of, chosen = _distinct(terms, starts, ends, _requirement(conjunctions, residual))
     keys = np.empty(len(chosen), np.uint64)

@@ -28,6 +28,7 @@ from tidings.plan.space import SpatialPlan, write_spatial_plan
 from tidings.plan.words import LearnedPlan, write_word_plan
 from tidings.query.anchors import Anchors
 from tidings.query.conjunctions import Conjunctions
+from tidings.text.term_statistics import TermStatistics
 from tidings.text.vocabulary import Vocabulary
 
 
@@ -98,6 +99,10 @@ class IndexWriter:
             write_word_plan(plan, self.folder / file)
             self.update(plan=replace(self.manifest.plan, word_file=file))
         self.written.append(file)
+
+    def write_statistics(self, statistics: TermStatistics) -> None:
+        """Write the statistics that the terms of conjunctions are ordered by."""
+        self.update(statistics=self._write_arrays("statistics", statistics.to_arrays()) if statistics.posts else "")
 
     def write_segment(self, shard_input: ShardInput, ids: pa.Array) -> SegmentRecord:
         """Compile and write a segment of one shard."""
@@ -187,6 +192,7 @@ class IndexWriter:
         names = [
             *(r.folder for r in segments),
             *self.manifest.layers,
+            self.manifest.statistics,
             *(r.removed or "" for r in segments),
             *plan_files,
         ]

@@ -1,6 +1,6 @@
 """Anchors: which posts a shard needs, and which of their terms.
 
-A post that satisfies a conjunction contains its *anchor*, its least frequent term, and its other terms, the
+A post that satisfies a conjunction contains its *anchor*, the term that fewest posts contain, and its other terms, the
 companions. So a post is sent to a shard only if it contains an anchor together with a companion, and only with the
 terms that are anchors or companions. Companions are stored as a *signature*: one of 256 bits per term. Two terms may
 share a bit; then a post or a term is sent without need, but none is missed.
@@ -55,14 +55,17 @@ class Anchors:
 
 
 def anchor_terms(conjunctions: Conjunctions, split_terms: NDArray[np.uint32] = _NO_TERMS) -> NDArray[np.uint32]:
-    """Return the anchor of each conjunction: its least frequent term, unsplit if it has one; 0 without terms."""
-    rank = conjunctions.terms.astype(np.int64)
-    if len(split_terms):
-        rank -= np.isin(conjunctions.terms, split_terms).astype(np.int64) << 32
+    """Return the anchor of each conjunction: its first term, the first unsplit one if it has one; 0 without terms.
+
+    The terms must be ordered (`Conjunctions.order_terms`).
+    """
     anchors = np.zeros(len(conjunctions), np.uint32)
     with_terms = np.flatnonzero(conjunctions.starts[:-1] < conjunctions.starts[1:])
-    if len(with_terms):
-        anchors[with_terms] = np.maximum.reduceat(rank, conjunctions.starts[with_terms].astype(np.int64)) & 0xFFFFFFFF
+    first = conjunctions.starts[with_terms].astype(np.int64)
+    if len(split_terms) and len(first):
+        is_split = np.isin(conjunctions.terms, split_terms).astype(np.int64)
+        first = np.minimum.reduceat(np.arange(len(is_split)) | is_split << 32, first) & 0xFFFFFFFF
+    anchors[with_terms] = conjunctions.terms[first]
     return anchors
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tidings.query.geo.geometry import deduplicate_regions
 from tidings.query.residual import BaseResidual
+from tidings.query.term_order import sort_terms
 from tidings.ragged import sorted_unique, take_rows
 
 TermArray = NDArray[np.uint32]
@@ -19,6 +20,9 @@ TermArray = NDArray[np.uint32]
 @dataclass(frozen=True, slots=True)
 class Conjunctions:
     """Conjunction i of subscription `subscription[i]` requires ``terms[starts[i]:starts[i+1]]``.
+
+    Once `order_terms` has been called, its terms are distinct and the rarest comes first: the anchor. Segments keep
+    this order, so that an anchor stays the same until terms are ordered again.
 
     `anchor_region[i]` is the smallest region it requires (-1: none); it is filed under this region. `residual[i]` is
     the number of its base residual, from 1 on in `residuals` (0: none, if it is only terms and one region).
@@ -77,13 +81,21 @@ class Conjunctions:
             anchor_region=moved[self.anchor_region],
         )
 
+    def order_terms(self, rarity: NDArray[np.uint32]) -> Conjunctions:
+        """Return the same conjunctions with distinct terms, the rarest first; `rarity` has a value for each of `terms`.
+
+        Equal terms have equal values, different ones different values.
+        """
+        terms, starts, ends = self.terms.copy(), self.starts[:-1], self.starts[1:].copy()
+        sort_terms(terms, rarity.copy(), starts, ends)
+        if (ends < self.starts[1:]).any():
+            terms, all_starts = take_rows(terms, starts, ends - starts)
+            return replace(self, terms=terms, starts=all_starts)
+        return replace(self, terms=terms)
+
     def sort_by_subscription(self) -> Conjunctions:
         """Return the same conjunctions, those of each subscription next to each other."""
         return self.select(np.argsort(self.subscription, kind="stable"))
-
-    def renumber_required_terms(self, new_number: TermArray) -> Conjunctions:
-        """Return the same conjunctions with required terms renumbered; terms of residuals stay."""
-        return replace(self, terms=new_number[self.terms])
 
     def renumber_terms(self, new_number: TermArray) -> Conjunctions:
         """Return the same conjunctions with all terms renumbered, those of residuals included."""

@@ -17,6 +17,7 @@ from numba import types, uint8, uint32, uint64
 from numpy.typing import NDArray
 
 from tidings.jit import inline, kernel, read, write
+from tidings.ragged import take_rows
 from tidings.text.arrow_buffers import text_buffers
 
 _ONE = np.uint64(1)
@@ -130,6 +131,16 @@ class LayeredVocabulary:
         """Return all terms in the order of their ids."""
         return [term for layer in self._layers for term in layer.terms()]
 
+    def hash_of(self, numbers: NDArray[np.integer]) -> NDArray[np.uint64]:
+        """Return the hash of each term id, 0 for ids that no layer has: `hash_terms` without a list of the terms."""
+        hashes = np.zeros(len(numbers), np.uint64)
+        for layer in self._layers:
+            rows = np.flatnonzero((layer.first <= numbers) & (numbers < layer.first + len(layer)))
+            firsts = layer.starts[numbers[rows] - layer.first]
+            lengths = layer.starts[numbers[rows] - layer.first + 1] - firsts
+            hashes[rows] = _hash_packed(*take_rows(layer.text, firsts, lengths))
+        return hashes
+
 
 def pack_terms(terms: Sequence[bytes]) -> PackedTerms:
     lengths = np.fromiter(map(len, terms), np.uint64, len(terms))
@@ -139,8 +150,11 @@ def pack_terms(terms: Sequence[bytes]) -> PackedTerms:
 
 def hash_terms(terms: Sequence[bytes]) -> NDArray[np.uint64]:
     """Return a hash of each term. Stored plans and ids depend on it, so it must never change."""
-    text, starts = pack_terms(terms)
-    hashes = np.empty(len(terms), np.uint64)
+    return _hash_packed(*pack_terms(terms))
+
+
+def _hash_packed(text: NDArray[np.uint8], starts: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    hashes = np.empty(len(starts) - 1, np.uint64)
     _hash_all(text, starts, hashes)
     return hashes
 
@@ -148,9 +162,7 @@ def hash_terms(terms: Sequence[bytes]) -> NDArray[np.uint64]:
 def hash_column(texts: pa.Array) -> NDArray[np.uint64]:
     """Return the hash of `hash_terms` for an Arrow column of strings or bytes."""
     data, offsets = text_buffers(texts)
-    hashes = np.empty(len(texts), np.uint64)
-    _hash_all(data, offsets.astype(np.uint64), hashes)
-    return hashes
+    return _hash_packed(data, offsets.astype(np.uint64))
 
 
 @inline

@@ -21,7 +21,7 @@ def place_by_anchor(
 ) -> NDArray[np.uint16]:
     """Return the matcher of each conjunction; those without terms get a random one.
 
-    Terms are numbered from the most to the least frequent; `matcher_of` is indexed by term.
+    The terms of a conjunction are ordered, rarest first; `matcher_of` is indexed by term.
     """
     anchors = anchor_terms(conjunctions)
     chosen = matcher_of[anchors]

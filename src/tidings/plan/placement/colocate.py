@@ -18,7 +18,7 @@ ChooseTerm = Callable[[NDArray[np.uint32], int], int]
 def colocate(
     conjunctions: Conjunctions, matcher_of: NDArray[np.uint16], chosen: NDArray[np.uint16], choose: ChooseTerm
 ) -> None:
-    """Place alternatives by a common term; `choose` gets the common terms (ascending) and the first row."""
+    """Place alternatives by a common term; `choose` gets the common terms (rarest last) and the first row."""
     for rows in _iter_alternatives(conjunctions.subscription):
         common = _common_terms(conjunctions, rows)
         if len(common):
@@ -38,4 +38,5 @@ def _common_terms(conjunctions: Conjunctions, rows: NDArray[np.intp]) -> NDArray
     common = set(terms[starts[rows[0]] : starts[rows[0] + 1]].tolist())
     for row in rows[1:]:
         common &= set(terms[starts[row] : starts[row + 1]].tolist())
-    return np.array(sorted(common), np.uint32)
+    in_order = terms[starts[rows[0]] : starts[rows[0] + 1]][::-1].tolist()
+    return np.array([term for term in in_order if term in common], np.uint32)
