@@ -10,6 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tidings.ragged import sorted_unique
+
+_HALF = np.uint64(32)
+
 
 def hits_schema(subscription_type: pa.DataType, post_type: pa.DataType | None = None) -> pa.Schema:
     """Return the schema of the hits of one matcher; `shared` marks those that other matchers may find as well."""
@@ -22,13 +26,18 @@ def drop_repeated(hits: pa.Table) -> pa.Table:
 
     Posts are identified by their row in the batch, so two posts with the same id stay two posts.
     """
-    shared = hits.filter(hits["shared"])
+    shared = hits.filter(hits["shared"]).combine_chunks()
     if not len(shared):
         return hits
-    numbered = shared.append_column("row", pa.array(range(len(shared))))
-    groups = numbered.group_by(["post", "subscription_id"], use_threads=False)  # threads would change the order
-    rows = groups.aggregate([("row", "min")])["row_min"]
-    return pa.concat_tables([hits.filter(pc.invert(hits["shared"])), shared.take(rows)])
+    posts, subscriptions = shared["post"].to_numpy(), shared["subscription_id"].chunk(0).dictionary_encode()
+    numbers = subscriptions.indices.to_numpy(zero_copy_only=False).astype(np.uint64)
+    distinct = sorted_unique(posts.astype(np.uint64) << _HALF | numbers)
+    row_of = np.empty(int(posts.max()) + 1, np.int64)
+    row_of[posts] = np.arange(len(posts))
+    unique = shared.take(pa.array(row_of[(distinct >> _HALF).astype(np.int64)]))
+    ids = subscriptions.dictionary.take(pa.array(distinct & np.uint64(0xFFFFFFFF)))
+    unique = unique.set_column(unique.schema.get_field_index("subscription_id"), "subscription_id", ids)
+    return pa.concat_tables([hits.filter(pc.invert(hits["shared"])), unique.cast(hits.schema)])
 
 
 def group_by_post(posts: NDArray[np.uint32], ids: pa.Array, count: int) -> tuple[pa.Array, NDArray[np.uint32]]:
