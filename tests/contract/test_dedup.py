@@ -12,7 +12,7 @@ from tests.contract.matchers import word_plan_fitter
 from tidings.index.builder import create_index
 from tidings.index.manifest import PlanRecord
 from tidings.matching.brute_force import RawPost
-from tidings.matching.dedup import MatchDeduplicator, hits_schema
+from tidings.matching.dedup import drop_repeated, group_by_post, hits_schema
 from tidings.routing.router import Router
 from tidings.testing.oracles import expected_matches
 from tidings.testing.pipeline import match_index, subscription_table
@@ -56,38 +56,28 @@ def test_subscriptions_with_one_conjunction_need_no_deduplication(tmp_path):
     assert not index.manifest.shared
 
 
-hits = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.booleans()), max_size=8)
+hits = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.booleans()), max_size=30)
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.dictionaries(st.integers(0, 3), st.lists(hits, min_size=1, max_size=4)), st.randoms(use_true_random=False))
-def test_hits_may_arrive_in_any_order(batches, chance):
-    """Each batch is a list of replies, each a list of (post, subscription, shared)."""
-    schema = hits_schema(pa.int64(), pa.string())
-    distinct = {batch: [set(reply) for reply in replies] for batch, replies in batches.items()}
-    arriving = [(batch, len(replies), reply) for batch, replies in distinct.items() for reply in replies]
-    chance.shuffle(arriving)
-    deduplicator, unique = MatchDeduplicator(), []
-    for batch, matchers, reply in arriving:
-        rows = [
-            {"post": post, "post_id": f"p{post}", "subscription_id": subscription, "shared": shared}
-            for post, subscription, shared in reply
-        ]
-        for table in deduplicator.add(batch, matchers, pa.RecordBatch.from_pylist(rows, schema)):
-            unique += [(batch, row["post"], row["post_id"], row["subscription_id"]) for row in table.to_pylist()]
-    assert not list(deduplicator.flush()), "all matchers have replied"
-    alone = [(b, p, f"p{p}", s) for b, replies in distinct.items() for a in replies for p, s, shared in a if not shared]
-    several = {(b, p, f"p{p}", s) for b, replies in distinct.items() for a in replies for p, s, shared in a if shared}
-    assert sorted(unique) == sorted([*alone, *several])
+@given(hits, st.sampled_from([pa.int64(), pa.string(), pa.decimal128(38, 2)]))
+def test_only_repeated_shared_hits_are_dropped(hits, id_type):
+    """Each hit is (post, subscription, shared)."""
+    columns = [pa.array(column) for column in zip(*hits, strict=True)] if hits else [pa.nulls(0)] * 3
+    columns = [column.cast(type_) for column, type_ in zip(columns, hits_schema(id_type).types, strict=True)]
+    table = pa.table(columns, schema=hits_schema(id_type))
+    unique = [(row["post"], row["subscription_id"], row["shared"]) for row in drop_repeated(table).to_pylist()]
+    given = [tuple(row.values()) for row in table.to_pylist()]
+    expected = [hit for hit in given if not hit[2]] + list({hit for hit in given if hit[2]})
+    assert sorted(unique, key=str) == sorted(expected, key=str)
 
 
-def test_waiting_matches_are_flushed_if_hits_are_missing():
-    schema = hits_schema(pa.int64(), pa.int64())
-    row = {"post": 0, "post_id": 1, "subscription_id": 2, "shared": True}
-    deduplicator = MatchDeduplicator()
-    early = [len(table) for table in deduplicator.add(7, 3, pa.RecordBatch.from_pylist([row, row], schema))]
-    assert sum(early) == 0
-    assert [table.num_rows for table in deduplicator.flush()] == [1]
+@given(hits)
+def test_ids_are_grouped_by_post_and_keep_their_order(hits):
+    posts, ids = np.array([hit[0] for hit in hits], np.uint32), pa.array([hit[1] for hit in hits], pa.int64())
+    grouped, counts = group_by_post(posts, ids, 7)
+    assert counts.tolist() == [int((posts == post).sum()) for post in range(7)]
+    assert grouped.to_pylist() == [one for post in range(7) for other, one, _ in hits if other == post]
 
 
 def test_a_subscription_to_hot_terms_is_on_every_split_and_reported_once(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -51,19 +52,15 @@ def _match_lists(
     columns = post_columns.select_columns(posts)
     if index.manifest.plan is None:
         return columns.mapInArrow(with_metrics(stages.match_replicated(ref), ref, report), schema)
+    if index.manifest.shared:
+        return _replies(columns, index, ref, report, routing, ["id"]).mapInArrow(
+            stages.merge_and_write(dedup.hits_schema(index.id_type), stages.list_matches), schema
+        )
     time_zone = posts.sparkSession.conf.get("spark.sql.session.timeZone")
-    arrow_type, tasks = to_arrow_type(post_type, timezone=time_zone), _count_tasks(posts, index)
-    routed_schema = _routed_schema(index, arrow_type, with_rows=index.manifest.shared)
+    tasks = _count_tasks(posts, index)
+    routed_schema = _routed_schema(index, to_arrow_type(post_type, timezone=time_zone), with_rows=False)
     routed = _send(columns, stages.route(ref, routed_schema, tasks, routing), tasks)
-    if not index.manifest.shared:
-        return routed.mapInArrow(with_metrics(stages.match_shards(ref, routed_schema), ref, report), schema)
-    hits_schema = dedup.hits_schema(index.id_type, arrow_type)
-    match = stages.match_shards_to_blobs(ref, routed_schema, hits_schema, tasks)
-    hits = _send(routed, with_metrics(match, ref, report), tasks)
-    # Sorted where Spark can, so that few batches are incomplete.
-    return (hits if hits.isStreaming else hits.sortWithinPartitions("batch")).mapInArrow(
-        stages.remove_duplicates(hits_schema), schema
-    )
+    return routed.mapInArrow(with_metrics(stages.match_shards(ref, routed_schema), ref, report), schema)
 
 
 def matched_posts(
@@ -86,16 +83,28 @@ def matched_posts(
     if index.manifest.plan is None:
         rows = posts.mapInArrow(with_metrics(stages.match_and_write(ref, write), ref, report), schema)
     else:
-        tasks = _count_tasks(posts, index)
-        routed_schema, hits_schema = _routed_schema(index, None, with_rows=True), dedup.hits_schema(index.id_type)
-        routed = _send(posts, stages.route(ref, routed_schema, tasks, routing, with_posts=True), tasks)
-        match = stages.match_shards_to_blobs(ref, routed_schema, hits_schema, tasks)
-        replies = _send(routed, with_metrics(match, ref, report), tasks).sortWithinPartitions("batch")
-        rows = replies.mapInArrow(stages.merge_and_write(hits_schema, write), schema)
+        merge = stages.merge_and_write(dedup.hits_schema(index.id_type), write)
+        rows = _replies(posts, index, ref, report, routing, posts.columns).mapInArrow(merge, schema)
     is_rejected = "size(subscriptions) = 0"  # the stage emits posts without a match only if they are rejected
     reason = f"CASE WHEN {is_rejected} THEN {reject_reason_sql(posts.columns)} END"
     columns = post_columns.with_reason_sql(posts.columns, reason)
     return rows.selectExpr(*columns, "subscriptions", *(field.name for field in extra))
+
+
+def _replies(
+    posts: DataFrame,
+    index: Index,
+    ref: IndexRef,
+    report: ReportLoads | None,
+    routing: RoutingOptions,
+    columns: Sequence[str],
+) -> DataFrame:
+    """Return the hits of all matchers and these columns of the posts, all blobs of a batch in the same task."""
+    tasks, schema = _count_tasks(posts, index), _routed_schema(index, None, with_rows=True)
+    routed = _send(posts, stages.route(ref, schema, tasks, routing, columns), tasks)
+    match = stages.match_shards_to_blobs(ref, schema, dedup.hits_schema(index.id_type), tasks)
+    replies = _send(routed, with_metrics(match, ref, report), tasks)
+    return replies if posts.isStreaming else replies.sortWithinPartitions("batch")  # so that few batches wait
 
 
 def _send(rows: DataFrame, stage: Stage, tasks: int) -> DataFrame:

@@ -6,16 +6,15 @@ travel once, past the matchers (`NO_MATCHER`), to the stage that merges the hits
 
 from __future__ import annotations
 
-import itertools
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidings.matching.dedup import MatchDeduplicator, drop_repeated, group_by_post
+from tidings.matching.dedup import drop_repeated, group_by_post
 from tidings.routing.router import MatcherBatch, RoutedBatch
 from tidings.routing.stats import RoutingStats
 from tidings.routing.wire import RoutedPosts, pack, unpack
@@ -33,7 +32,7 @@ from tidings.spark.results import BATCH_MATCHES, MatchedBatch, WriteResults, spl
 from tidings.spark.worker_state import IndexRef, LoadedIndex, open_index
 from tidings.text.searchable import join_searchable
 
-# `task` is the partition of the next stage, `sent` the number of matchers that got posts of the batch.
+# `task` is the partition of the next stage, `sent` the number of blobs of the batch.
 BLOB_SCHEMA = "task int, matcher int, batch bigint, sent int, blob binary"
 NO_MATCHER = -1
 _SEND_ALL = RoutingOptions()
@@ -76,11 +75,11 @@ def _match_batch(index: LoadedIndex, batch: pa.RecordBatch) -> MatchedBatch:
 
 
 def route(
-    ref: IndexRef, schema: pa.Schema, tasks: int, routing: RoutingOptions = _SEND_ALL, with_posts: bool = False
+    ref: IndexRef, schema: pa.Schema, tasks: int, routing: RoutingOptions = _SEND_ALL, columns: Sequence[str] = ()
 ) -> Stage:
     """posts → routed posts: one blob per batch and matcher that can match any of them.
 
-    `with_posts` adds one blob per batch with all fields of the posts that were routed or rejected.
+    With `columns`, one more blob per batch has these columns of the posts that were routed or rejected.
     """
 
     def stage(batches: ArrowBatches) -> ArrowBatches:
@@ -91,13 +90,13 @@ def route(
             if routing.report is not None:
                 stats.append(RoutingStats.from_routed(routed, *_sample_posts(batch, positions, routing.sample_texts)))
             shares, blobs = routed.batches, []
-            if with_posts:
+            if columns:
                 rows, shares = _keep_used_posts(routed, analyzed.rejected, batch.num_rows)
-                batch, positions = _mark_rejected(batch, analyzed.rejected).take(pa.array(rows)), positions[rows]
+                batch, positions = _mark_rejected(batch.select(columns), analyzed.rejected, rows), positions[rows]
                 blobs = [write_stream(batch)] if len(rows) else []
             matchers = [NO_MATCHER] * len(blobs) + [share.matcher for share in shares]
             blobs += [pack(share, batch.column("id"), positions, schema) for share in shares]
-            yield blob_batch(blobs, **_labels([matcher % tasks for matcher in matchers], matchers, number, len(shares)))
+            yield blob_batch(blobs, **_labels([matcher % tasks for matcher in matchers], matchers, number, len(blobs)))
         routing.report_stats(stats)
         index.end_task()
 
@@ -116,10 +115,10 @@ def _keep_used_posts(
     return np.flatnonzero(is_used), [replace(share, posts=row_of[share.posts]) for share in routed.batches]
 
 
-def _mark_rejected(batch: pa.RecordBatch, rejected: NDArray[np.intp]) -> pa.RecordBatch:
-    is_rejected = np.zeros(batch.num_rows, bool)
-    is_rejected[rejected] = True
-    return batch.append_column(_IS_REJECTED, pa.array(is_rejected))
+def _mark_rejected(batch: pa.RecordBatch, rejected: NDArray[np.intp], rows: NDArray[np.intp]) -> pa.RecordBatch:
+    """Return these rows of a batch, with a column that marks the rejected ones."""
+    taken = batch if len(rows) == batch.num_rows else batch.take(pa.array(rows))
+    return taken.append_column(_IS_REJECTED, pa.array(np.isin(rows, rejected)))
 
 
 def _sample_posts(
@@ -163,28 +162,33 @@ def match_shards_to_blobs(ref: IndexRef, schema: pa.Schema, hits_schema: pa.Sche
 
 
 def _pack_hits(index: LoadedIndex, matcher: int, posts: RoutedPosts, schema: pa.Schema) -> pa.Buffer:
-    parts = []
-    for hits in index.match(matcher, posts.analyzed, posts.positions):
-        columns = {"subscription_id": hits.ids, "shared": hits.is_shared, "post": posts.posts.take(hits.posts)}
-        columns |= {"post_id": posts.ids.take(hits.posts)} if "post_id" in schema.names else {}
-        parts.append(pa.record_batch([columns[name] for name in schema.names], schema=schema))
+    parts = [
+        pa.record_batch([posts.posts.take(hits.posts), hits.ids, hits.is_shared], schema=schema)
+        for hits in index.match(matcher, posts.analyzed, posts.positions)
+    ]
     return pa.concat_batches(parts or [pa.RecordBatch.from_pylist([], schema)]).serialize()
 
 
 def merge_and_write(hits_schema: pa.Schema, write: WriteResults) -> Stage:
-    """packed hits and the blobs of posts, sorted by batch → results."""
+    """packed hits and the blobs of posts → results."""
 
     def results(batches: ArrowBatches) -> Iterator[MatchedBatch]:
-        for _, rows in itertools.groupby(iter_blobs(batches), key=lambda row: row[2]):
-            replies: list[pa.RecordBatch] = []
-            for _, matcher, _, _, blob in rows:
-                if matcher == NO_MATCHER:
-                    posts = read_stream(blob)
-                else:
-                    replies.append(pa.ipc.read_record_batch(blob, hits_schema))
+        for blobs in _iter_complete_batches(batches):
+            posts = read_stream(blobs.pop(NO_MATCHER))
+            replies = [pa.ipc.read_record_batch(blob, hits_schema) for blob in blobs.values()]
             yield _merge(posts, pa.Table.from_batches(replies, hits_schema))
 
     return lambda batches: write(results(batches))
+
+
+def _iter_complete_batches(batches: ArrowBatches) -> Iterator[dict[int, pa.Buffer]]:
+    """Yield the blobs of a batch by matcher as soon as all have come, in whatever order."""
+    pending: dict[int, dict[int, pa.Buffer]] = {}
+    for _, matcher, number, sent, blob in iter_blobs(batches):
+        blobs = pending.setdefault(number, {})
+        blobs[matcher] = blob
+        if len(blobs) == sent:
+            yield pending.pop(number)
 
 
 def _merge(posts: pa.RecordBatch, hits: pa.Table) -> MatchedBatch:
@@ -195,23 +199,10 @@ def _merge(posts: pa.RecordBatch, hits: pa.Table) -> MatchedBatch:
     return MatchedBatch(posts.drop_columns([_IS_REJECTED]), *grouped, np.flatnonzero(is_rejected))
 
 
-def remove_duplicates(hits_schema: pa.Schema) -> Stage:
-    """packed hits → matches, each once."""
-
-    def stage(batches: ArrowBatches) -> ArrowBatches:
-        deduplicator = MatchDeduplicator()
-        for _, _, number, sent, blob in iter_blobs(batches):
-            yield from _list_table_matches(deduplicator.add(number, sent, pa.ipc.read_record_batch(blob, hits_schema)))
-        yield from _list_table_matches(deduplicator.flush())
-
-    return stage
-
-
-def _list_table_matches(tables: Iterable[pa.Table]) -> ArrowBatches:
-    for table in tables:
-        for batch in table.to_batches():
-            counts = np.ones(batch.num_rows, np.uint32)
-            yield from _list_matches(batch.column("subscription_id"), batch.column("post_id"), counts)
+def list_matches(results: Iterator[MatchedBatch]) -> ArrowBatches:
+    """Yield the id of each matched post and the list of its subscriptions."""
+    for result in results:
+        yield from _list_matches(result.ids, result.posts.column("id"), result.counts)
 
 
 def _list_matches(subscription_ids: pa.Array, post_ids: pa.Array, counts: NDArray[np.uint32]) -> ArrowBatches:

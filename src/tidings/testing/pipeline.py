@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tidings.index.compile import GrowingVocabulary, compile_subscriptions
 from tidings.index.reader import Index, SegmentView
 from tidings.matching.brute_force import RawPost
-from tidings.matching.dedup import MatchDeduplicator, hits_schema
+from tidings.matching.dedup import drop_repeated, hits_schema
 from tidings.matching.segment_matcher import Matcher, SegmentMatcher
 from tidings.query.conjunctions import Conjunctions
 from tidings.routing.spatial_router import open_router
@@ -102,34 +102,28 @@ def _match_partitioned(
     batches: Iterable[NumberedBatch],
     deduplicate: bool,
 ) -> Iterator[tuple[int, int]]:
-    router, deduplicator = open_router(index), MatchDeduplicator()
-    schema = routed_schema(pa.int64(), index.manifest.terms, index.manifest.regions, with_rows=True)
-    for number, (first, analyzed, positions) in enumerate(batches):
-        routed = router.route(analyzed, positions).batches
-        ids = pa.array(range(first, first + len(analyzed)), pa.int64())
-        for part in routed:
-            received = unpack(pack(part, ids, positions, schema), schema)
-            hits = _shard_hits(shards[part.matcher], matchers[part.matcher], received)
-            if deduplicate and index.manifest.shared:
-                yield from _pairs(deduplicator.add(number, len(routed), hits))
-            else:
-                yield from _pairs([pa.Table.from_batches([hits])])
-    assert not list(deduplicator.flush())
+    router = open_router(index)
+    schema = routed_schema(None, index.manifest.terms, index.manifest.regions, with_rows=True)
+    for first, analyzed, positions in batches:
+        ids = pa.nulls(len(analyzed))
+        received = [
+            (part.matcher, unpack(pack(part, ids, positions, schema), schema))
+            for part in router.route(analyzed, positions).batches
+        ]
+        replies = [_shard_hits(shards[matcher], matchers[matcher], posts) for matcher, posts in received]
+        hits = pa.Table.from_batches(replies, hits_schema(pa.int64()))
+        if deduplicate:
+            hits = drop_repeated(hits)
+        posts = [first + post for post in hits["post"].to_pylist()]
+        yield from zip(hits["subscription_id"].to_pylist(), posts, strict=True)
 
 
 def _shard_hits(shard: Sequence[SegmentView], matchers: Sequence[MatcherWithIds], posts: RoutedPosts) -> pa.RecordBatch:
     """Return what one matcher finds in the posts that were routed to it."""
-    schema = hits_schema(pa.int64(), pa.int64())
-    batches = []
+    schema, batches = hits_schema(pa.int64()), []
     for (matcher, ids), view in zip(matchers, shard, strict=True):
         hits = matcher.match(posts.analyzed, posts.positions)
-        rows, shared = pa.array(hits.posts), view.is_shared[hits.subscriptions].astype(bool)
-        columns = [posts.posts.take(rows), ids[hits.subscriptions], shared, posts.ids.take(rows)]
-        batches.append(pa.record_batch([pa.array(column) for column in columns], schema=schema))
-    table = pa.Table.from_batches(batches, schema).combine_chunks()
-    return table.to_batches()[0] if len(table) else pa.RecordBatch.from_pylist([], schema)
-
-
-def _pairs(tables: Iterable[pa.Table]) -> Iterator[tuple[int, int]]:
-    for table in tables:
-        yield from zip(table.column("subscription_id").to_pylist(), table.column("post_id").to_pylist(), strict=True)
+        shared = view.is_shared[hits.subscriptions].astype(bool)
+        columns = [posts.posts.take(pa.array(hits.posts)), pa.array(ids[hits.subscriptions]), pa.array(shared)]
+        batches.append(pa.record_batch(columns, schema=schema))
+    return pa.concat_batches(batches or [pa.RecordBatch.from_pylist([], schema)])
