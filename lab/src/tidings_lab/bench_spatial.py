@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 import tidings
 from tidings.index.manifest import list_versions, load_manifest
 from tidings.plan.load_model import POSTS_PER_UPDATE
-from tidings.query.cost import query_cost
 from tidings.store import BatchChunk, NewSubscription, Store, open_store
 from tidings.stream.commit_queue import MatchChunks, spill
 from tidings.testing.stream import RunningStream, StreamHarness
@@ -33,7 +32,7 @@ from tidings_lab.clock import tree_cpu_seconds
 from tidings_lab.errors import ContendersDisagree
 from tidings_lab.located_posts import load_located
 from tidings_lab.progress import Report, print_line
-from tidings_lab.spatial_workload import Tweets, departures, draw_subscriptions
+from tidings_lab.spatial_workload import Tweets, departures, draw_subscriptions, to_rows
 
 MATCHERS = 8
 ARMS: Mapping[str, Mapping[str, Any]] = {
@@ -67,7 +66,7 @@ class Updates:
         """Draw lifetimes; ids are those of a store: from 1, in the order of insertion."""
         leaves = departures(subscriptions, len(new), seed)
         order = np.argsort(leaves, kind="stable")
-        return cls(_to_rows(new), order + 1, leaves[order])
+        return cls(to_rows(new, with_costs=True), order + 1, leaves[order])
 
     def apply(self, store: Store, first: int, insertions: int) -> int:
         """Apply the insertions from `first` on and the removals up to there; return the number of updates."""
@@ -116,8 +115,10 @@ class Arm:
     turns: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
-    def open(cls, folder: Path, name: str, subscriptions: pa.Table, sink: UpdatingSink, stack: ExitStack) -> Arm:
-        sink.store.subscriptions.add_many(_to_rows(subscriptions))
+    def open(
+        cls, folder: Path, name: str, subscriptions: Sequence[NewSubscription], sink: UpdatingSink, stack: ExitStack
+    ) -> Arm:
+        sink.store.subscriptions.add_many(subscriptions)
         (folder / "posts").mkdir()
         harness = StreamHarness(
             tidings.session(), folder / "posts", folder / "state", sink=sink, max_posts_per_batch=1, **ARMS[name]
@@ -189,7 +190,7 @@ def measure_space(
     per_batch = batch_posts // (2 * POSTS_PER_UPDATE)  # insertions; as many removals
     report(f"drawing {subscriptions:,} subscriptions of Q1 for {len(table):,} posts, and {batches * per_batch:,} more")
     tweets = Tweets.of(table.slice(0, _DRAWN_FROM))
-    drawn = draw_subscriptions("Q1", subscriptions, tweets, seed)
+    drawn = to_rows(draw_subscriptions("Q1", subscriptions, tweets, seed))
     updates = Updates.draw(subscriptions, draw_subscriptions("Q1", batches * per_batch, tweets, seed + 1), seed)
     with ExitStack() as stack:
         arms = list(_open_arms(folder, drawn, updates, per_batch, stack))
@@ -210,21 +211,13 @@ def measure_space(
 
 
 def _open_arms(
-    folder: Path, subscriptions: pa.Table, updates: Updates, per_batch: int, stack: ExitStack
+    folder: Path, subscriptions: Sequence[NewSubscription], updates: Updates, per_batch: int, stack: ExitStack
 ) -> Iterator[Arm]:
     for name in ARMS:
         state = folder / name / "state"
         state.mkdir(parents=True)
         sink = UpdatingSink(stack.enter_context(open_store(state)), updates, per_batch)
         yield Arm.open(folder / name, name, subscriptions, sink, stack)
-
-
-def _to_rows(subscriptions: pa.Table) -> list[NewSubscription]:
-    queries, regions = (subscriptions.column(name).to_pylist() for name in ("query", "region"))
-    return [
-        NewSubscription(query, "", tuple(region), query_cost(query))
-        for query, region in zip(queries, regions, strict=True)
-    ]
 
 
 def _check_agreement(arms: Sequence[Arm], posts: pa.Table, batch_posts: int) -> int:

@@ -25,12 +25,13 @@ from tidings.index.reader import Index
 from tidings.matching.load import MatcherLoad
 from tidings.routing.stats import RoutingStats, merge_stats
 from tidings.spark.execution_mode import make_plan_record
-from tidings.store import NewSubscription, open_store
+from tidings.store import open_store
 from tidings.stream.index_updater import IndexUpdater
 from tidings.stream.live_index import LiveIndex
 from tidings.stream.plan_refresh import PlanRefresher
 from tidings.stream.rebalancer import Rebalancer
 from tidings_lab.simulated_spatial_matchers import PostBatch, SimulatedSpatialCluster
+from tidings_lab.spatial_workload import to_rows
 
 NO_REBALANCING = RebalanceOptions(factor=None, interval_s=None)
 ARROW_BATCH_POSTS = 10_000  # the product samples texts per Arrow batch
@@ -246,12 +247,6 @@ def summarize_batches(costs: Sequence[BatchCost]) -> dict[str, Any]:
         "steps": sum(cost.is_switch for cost in costs),
         "bytes_written": sum(cost.bytes_written for cost in costs),
     }
-
-
-def to_rows(subscriptions: pa.Table) -> list[NewSubscription]:
-    """Return subscriptions with a rectangle as rows of a store."""
-    queries, regions = (subscriptions.column(name).to_pylist() for name in ("query", "region"))
-    return [NewSubscription(query, "", tuple(region)) for query, region in zip(queries, regions, strict=True)]
 
 
 def _plan_version(index: Index) -> int:

@@ -17,7 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidings.balance.corpus import Corpus
+from tidings.query.cost import query_cost
 from tidings.schemas import REGION_TYPE
+from tidings.store import NewSubscription
 from tidings.text.reference_analyzer import analyze
 
 QUERY_SETS = ("Q1", "Q2", "Q3", "Q3 by population", "Q3 front")
@@ -119,6 +121,15 @@ def _draw_words(corpus: Corpus, is_q2: NDArray[np.bool_], rng: np.random.Generat
 def _is_queryable(stem: str) -> bool:
     """Return whether a query may contain this stem: some stems are analyzed to nothing, like stop words."""
     return stem.isascii() and stem.isalnum() and bool(analyze(stem).terms)
+
+
+def to_rows(subscriptions: pa.Table, with_costs: bool = False) -> list[NewSubscription]:
+    """Return drawn subscriptions as rows of a store; parsing them for their costs takes most of the time."""
+    queries, regions = (subscriptions.column(name).to_pylist() for name in ("query", "region"))
+    return [
+        NewSubscription(query, "", tuple(region), query_cost(query) if with_costs else 1)
+        for query, region in zip(queries, regions, strict=True)
+    ]
 
 
 def departures(count: int, coming: int, seed: int) -> NDArray[np.int64]:
