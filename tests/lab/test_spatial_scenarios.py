@@ -8,7 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidings.balance.rebalance.options import RebalanceOptions
 from tidings_lab.located_posts import as_located, generate_located
+from tidings_lab.measurements.space_moving import latencies
 from tidings_lab.simulated_spatial_matchers import MeasuredRun, SimulatedSpatialCluster
 from tidings_lab.simulated_stream import NO_REBALANCING, build_state, run_in_turns, summarize_batches
 from tidings_lab.spatial_scenarios import Crowds, draw_balanced, draw_day_and_night, draw_hot_spot
@@ -84,6 +86,26 @@ def test_replaced_subscriptions_are_matched_in_place_of_the_old_ones(tmp_path):
     run = MeasuredRun(cluster, cluster.analyze(POSTS))
     run.run_round()
     assert hits == run.work().to_dict()["hits"]
+
+
+def test_bytes_of_a_step_are_those_of_its_new_files(tmp_path):
+    _, stream = make_stream(tmp_path, RebalanceOptions(interval_s=None))
+    draw = draw_hot_spot(POSTS, rng())
+    with closing(stream):
+        files = stream.list_files()
+        for _ in range(12):
+            cost = stream.run_batch(draw(0, 20_000), 5.0)
+            if cost.is_switch:
+                break
+        new = {path: size for path, size in stream.list_files().items() if path not in files}
+        assert cost.is_switch
+        assert any(path.name == "space.parquet" for path in new)
+        assert cost.bytes_written >= stream.rebalancer.status()["rebalanced_bytes"] > 0
+        assert cost.bytes_written <= sum(new.values())
+
+
+def test_batches_in_a_queue_wait_for_those_before_them():
+    assert latencies([0.0, 1.0, 2.0, 9.0], [0.5, 3.0, 0.5, 1.0]).tolist() == [0.5, 3.0, 2.5, 1.0]
 
 
 def test_arms_take_turns_and_match_the_same_posts(tmp_path):

@@ -104,6 +104,7 @@ class SimulatedStream:
         self.rebalancer = Rebalancer(self.updater, spec, self._refresher.recent, rebalance, clock=lambda: self._now)
         self._live = LiveIndex(self.updater, self._refresher, self.rebalancer)
         self._cluster = SimulatedSpatialCluster(self.updater.index)
+        self._files_before_step = self.list_files()
 
     def learn_plan(self, sample: PostSample) -> None:
         """Learn a new plan now and place all subscriptions by it."""
@@ -129,10 +130,10 @@ class SimulatedStream:
 
     def run_batch(self, posts: pa.Table, seconds: float, repetitions: int = 1) -> BatchCost:
         """Match posts that arrive within some seconds; the best of the repetitions counts."""
-        plan_version, files = _plan_version(self.updater.index), _list_files(self._index_folder)
+        plan_version, files = _plan_version(self.updater.index), self.list_files()
         index, rebalancing = self._refresh()
         is_switch = _plan_version(index) != plan_version
-        written = _list_files(self._index_folder) if is_switch else files
+        written = self._note_files(files, is_switch)
         if index.version != self._cluster.index.version:
             self._cluster = SimulatedSpatialCluster(index)
         batches = self._cluster.analyze(posts)
@@ -149,7 +150,7 @@ class SimulatedStream:
             sent=sent,
             hits=hits,
             is_switch=is_switch,
-            bytes_written=sum(size for path, size in written.items() if path not in files),
+            bytes_written=written,
         )
 
     def run_live_batch(self, posts: pa.Table, now: float) -> LiveBatch:
@@ -167,6 +168,16 @@ class SimulatedStream:
         self._observe(index, posts, batches, stats, matching, sent)
         is_building = self.updater.is_building_plan
         return LiveBatch(switch_s + routing + float(matching.max()), switch_s, is_building, index.version != version)
+
+    def _note_files(self, files: dict[Path, int], is_switch: bool) -> int:
+        """Return the bytes of the files written since the step began that is now in effect; 0 if there is none.
+
+        `files` are those before this batch, in which the next step may have begun.
+        """
+        before, self._files_before_step = self._files_before_step, files
+        if not is_switch:
+            return 0
+        return sum(size for path, size in self.list_files().items() if path not in before)
 
     def list_files(self) -> dict[Path, int]:
         """Return the sizes of all files of the index."""

@@ -1,10 +1,11 @@
-"""Selection of cells to migrate by GR, DP, SI and RA, on the cells of real workers (PS²Stream VI-C)."""
+"""Selection of cells to migrate by GR, DP, SI and RA, on the cells of real workers (PS²Stream VI-D)."""
 
 from __future__ import annotations
 
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from tidings.balance.work_model import WorkModel
 from tidings.errors import InputError
 from tidings_lab.datasets import Posts
 from tidings_lab.located_posts import as_located, load_located
-from tidings_lab.runner import Parameters, Row
+from tidings_lab.runner import Parameters, Row, Step
 from tidings_lab.simulated_spatial_matchers import SimulatedSpatialCluster
 from tidings_lab.spatial_workload import Tweets, draw_subscriptions
 
@@ -32,25 +33,27 @@ def steps(parameters: Parameters) -> int:
     return len(parameters["query_sets"]) * len(parameters["subscriptions"])
 
 
-def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[tuple[str, list[Row]]]:
+def measure(posts: Posts, parameters: Parameters, seed: int) -> Iterator[Step]:
     """Yield a row per query set, number of subscriptions, share of the load to move, worker and selector."""
     table = load_located(parameters["posts_sampled"], seed)
-    tweets = Tweets.of(table)
     for query_set in parameters["query_sets"]:
-        for count in parameters["subscriptions"]:
-            subscriptions = draw_subscriptions(query_set, count, tweets, seed)
-            workers = _cells(subscriptions, table, parameters["workers"])
-            rows: list[Row] = []
-            for worker, cells in enumerate(workers[: parameters["workers_sampled"]]):
-                loads = np.array([cell.load for cell in cells])
-                sizes = np.array([max(1, cell.size_bytes) for cell in cells], np.int64)
-                for share in parameters["shares"]:
-                    about = {"query_set": query_set, "subscriptions": count, "share": share, "worker": worker}
-                    about["cells"] = len(cells)
-                    rows += _measure_selectors(
-                        about, loads, sizes, share * float(loads.sum()), parameters["repetitions"], seed
-                    )
-            yield f"{query_set}, {count:,} subscriptions", rows
+        for size, count in enumerate(parameters["subscriptions"], 1):
+            about = {"query_set": query_set, "subscriptions": count, "size": size}
+            yield f"{query_set}, {count:,} subscriptions", partial(_measure, about, table, parameters, seed)
+
+
+def _measure(about: Row, table: pa.Table, parameters: Parameters, seed: int) -> list[Row]:
+    subscriptions = draw_subscriptions(about["query_set"], about["subscriptions"], Tweets.of(table), seed)
+    rows: list[Row] = []
+    for worker, cells in enumerate(
+        _cells(subscriptions, table, parameters["workers"])[: parameters["workers_sampled"]]
+    ):
+        loads = np.array([cell.load for cell in cells])
+        sizes = np.array([max(1, cell.size_bytes) for cell in cells], np.int64)
+        for share in parameters["shares"]:
+            place = {**about, "share": share, "worker": worker, "cells": len(cells)}
+            rows += _measure_selectors(place, loads, sizes, share * float(loads.sum()), parameters["repetitions"], seed)
+    return rows
 
 
 def _cells(subscriptions: pa.Table, table: pa.Table, workers: int) -> list[list[CellLoad]]:
