@@ -59,7 +59,7 @@ def test_anchor_placement_follows_the_rarest_or_a_common_term(queries, matchers)
 
 
 def test_an_unknown_placer_is_an_error_that_lists_the_known_ones():
-    with pytest.raises(InputError, match="Choose one of: anchor, lasp, random"):
+    with pytest.raises(InputError, match="Choose one of: anchor, lasp, lasp-printed, random"):
         check_placement("best")
 
 
@@ -70,8 +70,11 @@ def test_the_old_name_of_anchor_placement_works_with_one_warning():
     assert events == ["placement is deprecated and will be removed in 1.0 old=rarest new=anchor"]
 
 
-def lasp_by_definition(subscriptions, matcher_of, matchers, cost):
-    """Return the placement of algorithm 2; ties go to the smaller extra load, then to the lower matcher."""
+def lasp_by_definition(subscriptions, matcher_of, matchers, cost, as_printed):
+    """Return the placement of algorithm 2; ties go to the smaller extra load, at last to the lower matcher.
+
+    By the text, ties go to the matcher of the anchor before, or to that with the fewest terms.
+    """
     matcher_terms = [set() for _ in range(matchers)]
     placed = []
     for words in subscriptions:
@@ -81,42 +84,61 @@ def lasp_by_definition(subscriptions, matcher_of, matchers, cost):
             sizes = [len(matcher_terms[m] | (words if m == matcher else set())) for m in range(matchers)]
             loads = [cost.base_ns + cost.term_ns * size for size in sizes]
             imbalance = float(np.std(loads) / np.mean(loads)) if np.mean(loads) else 0.0
-            key = (round((cost.base_ns + cost.term_ns * extra) * imbalance, 9), extra, matcher)
+            increase = cost.term_ns * extra + (cost.base_ns if as_printed else 0.0)
+            rank = (matcher != matcher_of[max(words)], len(matcher_terms[matcher]))
+            key = (round(increase * imbalance, 9), extra, *(() if as_printed else rank), matcher)
             best = key if best is None else min(best, key)
-        placed.append(best[2])
-        matcher_terms[best[2]] |= words
+        placed.append(best[-1])
+        matcher_terms[best[-1]] |= words
     return placed
 
 
-@settings(max_examples=100, deadline=None)
-@given(
-    st.lists(st.sets(st.integers(1, 12), min_size=1, max_size=4), max_size=12),
-    st.lists(st.integers(0, 3), min_size=13, max_size=13),
-)
-def test_lasp_places_as_algorithm_2_of_the_paper(subscriptions, mapping):
-    matcher_of, cost = np.array(mapping, np.uint16), MatchCost(base_ns=2.0, term_ns=1.0)
+def to_conjunctions(subscriptions) -> Conjunctions:
     starts = np.concatenate([[0], np.cumsum([len(words) for words in subscriptions])]).astype(np.uint64)
-    terms = np.array([word for words in subscriptions for word in sorted(words)], np.uint32)
-    owner = np.arange(len(subscriptions), dtype=np.uint32)
-    none = np.zeros(len(subscriptions))
-    conjunctions = Conjunctions(
-        terms, starts, owner, none.astype(np.uint32), [], np.zeros((0, 4)), none.astype(np.int64) - 1
-    )
-    chosen = place_by_load(conjunctions, matcher_of, 4, 0, lambda: ShardTerms.empty(4), cost)
-    assert chosen.tolist() == lasp_by_definition(subscriptions, matcher_of, 4, cost)
+    terms = np.array([word for words in subscriptions for word in sorted(words, reverse=True)], np.uint32)
+    owner, none = np.arange(len(subscriptions), dtype=np.uint32), np.zeros(len(subscriptions))
+    return Conjunctions(terms, starts, owner, none.astype(np.uint32), [], np.zeros((0, 4)), none.astype(np.int64) - 1)
+
+
+term_sets = st.sets(st.integers(1, 12), min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize("as_printed", [False, True])
+@settings(max_examples=100, deadline=None)
+@given(st.lists(term_sets, max_size=12), st.lists(st.integers(0, 3), min_size=13, max_size=13))
+def test_lasp_places_as_algorithm_2_of_the_paper(as_printed, subscriptions, mapping):
+    matcher_of, cost = np.array(mapping, np.uint16), MatchCost(base_ns=2.0, term_ns=1.0)
+    current = ShardTerms.empty(4)
+    chosen = place_by_load(to_conjunctions(subscriptions), matcher_of, 4, 0, lambda: current, cost, as_printed)
+    assert chosen.tolist() == lasp_by_definition(subscriptions, matcher_of, 4, cost, as_printed)
+    assert not current.bits.any(), "the map is left as it was"
+    assert not current.sizes.any()
+
+
+def test_lasp_groups_similar_subscriptions_as_the_text_says():
+    """By the text a matcher with all terms costs nothing; as printed, the evener loads win."""
+    matcher_of, cost = np.array([0, 0, 1], np.uint16), MatchCost(base_ns=400.0, term_ns=1.0)
+    current = ShardTerms.of([(0, np.arange(1, 10, dtype=np.uint32)), (1, np.arange(3, 10, dtype=np.uint32))], 10, 2)
+    query = to_conjunctions([{1, 2}])
+    assert place_by_load(query, matcher_of, 2, 0, lambda: current, cost).tolist() == [0]
+    assert place_by_load(query, matcher_of, 2, 0, lambda: current, cost, as_printed=True).tolist() == [1]
+
+
+def test_placing_one_after_another_gives_what_placing_together_gives():
+    rng = np.random.default_rng(4)
+    subscriptions = [set(rng.integers(1, 40, 3).tolist()) for _ in range(200)]
+    matcher_of = np.concatenate([[0], rng.integers(0, 8, 40)]).astype(np.uint16)
+    together = place_by_load(to_conjunctions(subscriptions), matcher_of, 8, 0, lambda: ShardTerms.empty(8))
+    current, placed = ShardTerms.empty(8), []
+    for words in subscriptions:
+        placed += place_by_load(to_conjunctions([words]), matcher_of, 8, 0, lambda: current).tolist()
+        current.add(placed[-1], np.array(sorted(words), np.uint32))
+    assert placed == together.tolist()
 
 
 def test_lasp_continues_from_the_terms_that_matchers_hold():
     matcher_of = np.array([0, 0, 1], np.uint16)
-    query = Conjunctions(
-        np.array([1, 2], np.uint32),
-        np.array([0, 2], np.uint64),
-        np.zeros(1, np.uint32),
-        np.zeros(1, np.uint32),
-        [],
-        np.zeros((0, 4)),
-        np.array([-1]),
-    )
+    query = to_conjunctions([{1, 2}])
     cost = MatchCost(base_ns=0.0, term_ns=1.0)
     for holder in (0, 1):
         current = ShardTerms.of([(holder, np.array([1, 2], np.uint32))], 2, 2)

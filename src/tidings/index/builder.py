@@ -79,7 +79,8 @@ def apply_changes(
     Small segments are merged into the new ones, so that a change is one version and each file is written once.
     """
     vocabulary = GrowingVocabulary(index.vocabulary, index.manifest.terms)
-    writer = IndexWriter(index.folder, replace(index.manifest, version=index.version + 1, log_position=log_position))
+    manifest = replace(index.manifest, version=index.version + 1, log_position=log_position)
+    writer = IndexWriter(index.folder, manifest, shard_terms=index.take_shard_terms())
     removed_ids = [removed] if removed is not None else []
     if added is None:
         writer.remove(index, removed_ids)

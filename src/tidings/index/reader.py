@@ -19,6 +19,7 @@ from tidings.index import files
 from tidings.index.manifest import Manifest, SegmentRecord, load_manifest, newest_version
 from tidings.index.segment import Segment
 from tidings.index.spatial_shards import SpatialAnchors
+from tidings.plan.placement.shard_terms import ShardTerms
 from tidings.query.anchors import Anchors
 from tidings.text.analyzer import NO_FLAGS, Analyzer
 from tidings.text.term_statistics import TermStatistics
@@ -49,9 +50,10 @@ class SegmentView:
 class Index:
     """One version of an index. Arrays are mapped on first use and shared by all processes of a machine."""
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, shard_terms: ShardTerms | None = None) -> None:
         self.folder = folder
         self.manifest = manifest
+        self._shard_terms = shard_terms
 
     @classmethod
     def open(cls, folder: Path, version: int | None = None, thoroughly: bool = False) -> Index:
@@ -104,6 +106,11 @@ class Index:
             for record in shard:
                 flags[files.load_array(self.folder / record.folder / "phrase_terms.npy")] = 1
         return flags
+
+    def take_shard_terms(self) -> ShardTerms | None:
+        """Return the map that placed the newest subscriptions, if this process did. The next version owns it then."""
+        taken, self._shard_terms = self._shard_terms, None
+        return taken
 
     def open_shard(self, number: int) -> list[SegmentView]:
         return [self.open_segment(record) for record in self.manifest.shards[number]]

@@ -19,7 +19,7 @@ from tidings.index.id_lookup import find_ids
 from tidings.index.manifest import Manifest, SegmentRecord, save_manifest
 from tidings.index.merge_policy import count_to_merge, merge_segments
 from tidings.index.plan_files import cached_spatial_plan, load_word_plan
-from tidings.index.reader import ANCHOR_FILES, SPATIAL_ANCHOR_FILES, Index
+from tidings.index.reader import ANCHOR_FILES, SPATIAL_ANCHOR_FILES, Index, SegmentView
 from tidings.index.segment import build_segment
 from tidings.index.sharding import ShardInput, shard_by_term
 from tidings.index.spatial_shards import SpatialAnchors, shard_by_region
@@ -34,11 +34,15 @@ from tidings.text.vocabulary import Vocabulary
 
 @dataclass
 class IndexWriter:
-    """An unpublished version. `manifest` describes what it will contain; `written` lists its new files."""
+    """An unpublished version. `manifest` describes what it will contain; `written` lists its new files.
+
+    `shard_terms` are the terms of every shard, if they are known.
+    """
 
     folder: Path
     manifest: Manifest
     written: list[str] = field(default_factory=list)
+    shard_terms: ShardTerms | None = None
 
     def add(self, conjunctions: Conjunctions, ids: pa.Array, vocabulary: GrowingVocabulary) -> None:
         """Write one segment for every shard that gets a conjunction, merged with small segments of that shard."""
@@ -66,24 +70,41 @@ class IndexWriter:
             plan, index = self.manifest.plan, Index(self.folder, self.manifest)
             views = [index.open_segment(record) for record in records[len(kept) :]]
             addition, ids = merge_segments(views, addition, ids, plan is not None, self._spatial_plan())
+            self._forget_terms(addition, views, kept)
+        if self.shard_terms is not None:
+            self.shard_terms.add(addition.number, addition.terms)
         return (*kept, self.write_segment(addition, ids))
+
+    def _forget_terms(self, merged: ShardInput, views: Sequence[SegmentView], kept: tuple[SegmentRecord, ...]) -> None:
+        """Forget the terms of segments that are merged, if neither the result nor a segment that is kept has them."""
+        if self.shard_terms is None:
+            return
+        lost = np.setdiff1d(np.concatenate([view.terms for view in views]), merged.terms)
+        for record in kept if len(lost) else ():
+            lost = np.setdiff1d(lost, self._terms_of(record))
+        self.shard_terms.remove(merged.number, lost)
 
     def _shard_inputs(self, conjunctions: Conjunctions, vocabulary: GrowingVocabulary) -> Iterator[ShardInput]:
         spatial_plan = self._spatial_plan()
         if spatial_plan is not None:
             return shard_by_region(conjunctions, spatial_plan, vocabulary.text_of)
         word_plan = load_word_plan(self.folder, self.manifest.plan)
-        return shard_by_term(conjunctions, self.manifest.plan, word_plan, vocabulary.text_of, self._shard_terms)
+        return shard_by_term(conjunctions, self.manifest.plan, word_plan, vocabulary.text_of, self._known_shard_terms)
 
     def _spatial_plan(self) -> SpatialPlan | None:
         plan = self.manifest.plan
         return cached_spatial_plan(self.folder / plan.spatial_file) if plan is not None and plan.spatial_file else None
 
-    def _shard_terms(self) -> ShardTerms:
-        """Return the terms that the subscriptions of each shard contain so far."""
-        records = [(number, record) for number, shard in enumerate(self.manifest.shards) for record in shard]
-        terms = ((number, files.load_array(self.folder / record.folder / "terms.npy")) for number, record in records)
-        return ShardTerms.of(terms, self.manifest.terms, len(self.manifest.shards))
+    def _known_shard_terms(self) -> ShardTerms:
+        """Return the terms of every shard, and read them unless they are known."""
+        if self.shard_terms is None:
+            shards = enumerate(self.manifest.shards)
+            terms = ((number, self._terms_of(record)) for number, shard in shards for record in shard)
+            self.shard_terms = ShardTerms.of(terms, self.manifest.terms, len(self.manifest.shards))
+        return self.shard_terms
+
+    def _terms_of(self, record: SegmentRecord) -> NDArray[Any]:
+        return files.load_array(self.folder / record.folder / "terms.npy")
 
     def write_plan(self, plan: LearnedPlan | SpatialPlan) -> None:
         """Write a plan next to the segments, and refer to it in `manifest.plan`."""
@@ -172,7 +193,7 @@ class IndexWriter:
     def publish(self, vocabulary: GrowingVocabulary) -> Index:
         """Write new terms and the manifest. The version is visible only from then on."""
         save_manifest(self.folder, self.finish(vocabulary))
-        return Index(self.folder, self.manifest)
+        return Index(self.folder, self.manifest, self.shard_terms)
 
     def _add_layer(self, terms: Sequence[bytes]) -> None:
         """Write new terms as a layer of the vocabulary, merged with small layers."""

@@ -35,7 +35,11 @@ PartitionerOption = Annotated[
 ]
 PlacementOption = Annotated[
     str,
-    typer.Option("--placement", metavar="anchor|lasp|random", help="Which matcher of its terms holds a subscription."),
+    typer.Option(
+        "--placement",
+        metavar="anchor|lasp|lasp-printed|random",
+        help="Which matcher of its terms holds a subscription.",
+    ),
 ]
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tidings.errors import InputError
 from tidings.log import Event
 from tidings.plan.placement.anchor import place_by_anchor
-from tidings.plan.placement.lasp import place_by_load
+from tidings.plan.placement.lasp import place_as_printed, place_by_load
 from tidings.plan.placement.random import place_at_random
 from tidings.plan.placement.shard_terms import ReadShardTerms
 from tidings.query.conjunctions import Conjunctions
@@ -22,7 +22,12 @@ LOG = logging.getLogger("tidings.plan")
 # (conjunctions, matcher of each term, number of matchers, seed, shard terms) → matcher of each conjunction
 Placer = Callable[[Conjunctions, NDArray[np.uint16], int, int, ReadShardTerms], NDArray[np.uint16]]
 
-PLACERS: Mapping[str, Placer] = {"anchor": place_by_anchor, "lasp": place_by_load, "random": place_at_random}
+PLACERS: Mapping[str, Placer] = {
+    "anchor": place_by_anchor,
+    "lasp": place_by_load,
+    "lasp-printed": place_as_printed,
+    "random": place_at_random,
+}
 _DEPRECATED = {"rarest": "anchor"}
 
 

@@ -1,45 +1,72 @@
-"""The subscription word map of S³-TM: which terms the subscriptions of each matcher contain."""
+"""The subscription word map of S³-TM: which terms the subscriptions of each matcher contain.
+
+A process that places subscriptions one after another keeps the map from version to version and only changes what
+changed. Terms of removed subscriptions stay until their segment is merged: until then it still has them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import numpy as np
+from numba import int64, uint32, uint64
 from numpy.typing import NDArray
 
+from tidings.jit import kernel, read, write
 
-@dataclass(frozen=True, slots=True)
+_ONE = np.uint64(1)
+
+
 class ShardTerms:
-    """For every term, the matchers that have it, as bits; no matcher has a term beyond the table."""
+    """For every term, the matchers that have it, as bits (`bits`), and the number of terms per matcher (`sizes`)."""
 
-    matchers: int
-    bits: NDArray[np.uint64]
+    def __init__(self, matchers: int, terms: int) -> None:
+        self.bits = np.zeros((terms + 1, (matchers + 63) // 64), np.uint64)
+        self.sizes = np.zeros(matchers, np.int64)
 
     @classmethod
     def empty(cls, matchers: int) -> ShardTerms:
-        return cls(matchers, np.zeros((0, (matchers + 63) // 64), np.uint64))
+        return cls(matchers, 0)
 
     @classmethod
     def of(cls, shard_terms: Iterable[tuple[int, NDArray[np.uint32]]], term_count: int, matchers: int) -> ShardTerms:
-        """Return the table of (matcher, some of its terms) pairs; a matcher may occur several times."""
-        bits = np.zeros((term_count + 1, (matchers + 63) // 64), np.uint64)
+        """Return the map of (matcher, some of its terms) pairs; a matcher may occur several times."""
+        result = cls(matchers, term_count)
         for matcher, terms in shard_terms:
-            bits[terms, matcher // 64] |= np.uint64(1 << (matcher % 64))
-        return cls(matchers, bits)
+            result.add(matcher, terms)
+        return result
 
-    def copy_bits(self, term_count: int) -> NDArray[np.uint64]:
-        """Return a copy of the table, enlarged to at least `term_count` terms."""
-        bits = np.zeros((max(term_count + 1, len(self.bits)), self.bits.shape[1]), np.uint64)
-        bits[: len(self.bits)] = self.bits
-        return bits
+    def reserve(self, terms: int) -> None:
+        """Make room for terms up to this number; room doubles, so that few calls copy the map."""
+        if terms >= len(self.bits):
+            grown = np.zeros((max(terms + 1, 2 * len(self.bits)), self.bits.shape[1]), np.uint64)
+            grown[: len(self.bits)] = self.bits
+            self.bits = grown
 
-    def count_terms(self) -> NDArray[np.int64]:
-        """Return the number of terms per matcher."""
-        counts = np.zeros(self.matchers, np.int64)
-        for matcher in range(self.matchers):
-            counts[matcher] = np.count_nonzero(self.bits[:, matcher // 64] & np.uint64(1 << (matcher % 64)))
-        return counts
+    def add(self, matcher: int, terms: NDArray[np.uint32]) -> None:
+        """Add terms to a matcher that may have some of them."""
+        self.reserve(int(terms.max(initial=0)))
+        self.sizes[matcher] += _add(terms, np.uint64(matcher), self.bits)
+
+    def remove(self, matcher: int, terms: NDArray[np.uint32]) -> None:
+        """Remove terms that a matcher has, each once."""
+        self.bits[terms, matcher // 64] &= ~np.uint64(1 << (matcher % 64))
+        self.sizes[matcher] -= len(terms)
+
+    def terms_of(self, matcher: int) -> NDArray[np.uint32]:
+        """Return the terms of a matcher, ascending."""
+        return np.flatnonzero(self.bits[:, matcher // 64] & np.uint64(1 << (matcher % 64))).astype(np.uint32)
 
 
-ReadShardTerms = Callable[[], ShardTerms]  # reading the table costs more than a small change, and only LASP needs it
+@kernel(int64, read(uint32), uint64, write(uint64, 2))
+def _add(terms, matcher, bits):  # type: ignore[no-untyped-def]
+    """Set the bit of a matcher for these terms; return how many were not set."""
+    added, word, bit = int64(0), matcher >> uint64(6), _ONE << (matcher & uint64(63))
+    for at in range(uint64(terms.size)):
+        term = uint64(terms[at])
+        added += int64(bits[term, word] & bit == 0)
+        bits[term, word] |= bit
+    return added
+
+
+ReadShardTerms = Callable[[], ShardTerms]  # building the map costs more than a small change, and only LASP needs it
