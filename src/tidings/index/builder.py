@@ -15,8 +15,10 @@ from tidings.index import layout
 from tidings.index.compile import GrowingVocabulary, compile_subscriptions
 from tidings.index.decompile import decompile
 from tidings.index.manifest import Manifest, PlanRecord, SegmentRecord, list_versions
+from tidings.index.plan_files import cached_spatial_plan
 from tidings.index.reader import Index
 from tidings.index.writer import IndexWriter
+from tidings.plan.compact import compact
 from tidings.plan.space import SpatialPlan
 from tidings.plan.words import LearnedPlan, WordPlan
 from tidings.query.conjunctions import Conjunctions, concatenate
@@ -128,18 +130,28 @@ class UnpublishedVersion:
 def prepare_merge(index: Index, statistics: TermStatistics | None = None) -> UnpublishedVersion:
     """Do the slow part of `merge_index`. Subscriptions of the previous plan are placed by the current one.
 
-    Anchors are chosen by these statistics, or by those of the index.
+    Anchors are chosen by these statistics, or by those of the index. A spatial plan that has grown is compacted.
     """
-    plan = index.manifest.plan
-    if plan is not None and plan.previous_file:
+    plan, base = index.manifest.plan, _base_of(index, statistics)
+    compacted = _compact_plan(index) if base is not None else None
+    if plan is not None and (plan.previous_file or compacted is not None):
         plan = replace(plan, previous_file="", version=plan.version + 1)
-    base = _base_of(index, statistics)
     if base is None:
         return _keep_empty(index, plan)
-    merged = _build_base(index.folder, plan, base, index.manifest.log_position)
-    if plan is not None and (file := plan.word_file or plan.spatial_file):
+    merged = _build_base(index.folder, plan, base, index.manifest.log_position, compacted)
+    if compacted is None and plan is not None and (file := plan.word_file or plan.spatial_file):
         merged.writer.update(files={file: index.manifest.files[file]})
     return merged
+
+
+def _compact_plan(index: Index) -> SpatialPlan | None:
+    """Return the compacted spatial plan of an index; None if it cannot be made smaller."""
+    plan = index.manifest.plan
+    if plan is None or not plan.spatial_file:
+        return None
+    old = cached_spatial_plan(index.folder / plan.spatial_file)
+    new = compact(old)
+    return None if new is old else new
 
 
 def prepare_new_plan(index: Index, fit: FitPlan, statistics: TermStatistics | None = None) -> UnpublishedVersion:
@@ -228,7 +240,7 @@ def _build_base(
     )
     writer = IndexWriter(folder, manifest)
     if isinstance(new_plan, LearnedPlan | SpatialPlan):
-        writer.write_plan(new_plan)
+        writer.write_plan(compact(new_plan) if isinstance(new_plan, SpatialPlan) else new_plan)
     writer.write_statistics(base.statistics)
     writer.add(base.conjunctions.renumber_terms(base.new_number).sort_by_subscription(), base.ids, vocabulary)
     return UnpublishedVersion(writer, vocabulary)

@@ -20,6 +20,7 @@ from tidings.index.decompile import decompile
 from tidings.index.manifest import SegmentRecord
 from tidings.index.reader import Index, SegmentView
 from tidings.index.writer import IndexWriter
+from tidings.plan.compact import compact
 from tidings.plan.space import SpatialPlan
 from tidings.query.conjunctions import Conjunctions, concatenate
 from tidings.ragged import sorted_unique
@@ -43,7 +44,7 @@ def prepare_dual_plan(index: Index, plan: SpatialPlan) -> UnpublishedVersion:
     writer = IndexWriter(index.folder, replace(index.manifest, shared=True))
     new_record = replace(record, previous_file=record.spatial_file, algorithm=plan.algorithm)
     writer.update(plan=replace(new_record, version=record.version + 1))
-    writer.write_plan(plan)
+    writer.write_plan(compact(plan))
     shards = (tuple(replace(segment, by_previous_plan=True) for segment in shard) for shard in index.manifest.shards)
     writer.update(shards=tuple(shards))
     return UnpublishedVersion(writer, GrowingVocabulary(index.vocabulary, index.manifest.terms))

@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from tidings.index.manifest import PlanRecord
+from tidings.plan.compact import is_worth_compacting
 from tidings.plan.space import SpatialPlan, read_spatial_plan
 from tidings.plan.words import HashPlan, LearnedPlan, WordPlan, read_word_plan
 
@@ -28,6 +29,12 @@ def load_word_plan(folder: Path, record: PlanRecord | None) -> WordPlan | None:
 def cached_spatial_plan(path: Path) -> SpatialPlan:
     """Return the spatial plan in a file of an index."""
     return read_spatial_plan(path)
+
+
+@lru_cache(maxsize=4)
+def has_grown(path: Path) -> bool:
+    """Return whether the spatial plan in a file of an index is worth compacting."""
+    return is_worth_compacting(cached_spatial_plan(path))
 
 
 @lru_cache(maxsize=4)

@@ -29,7 +29,7 @@ from tidings.index.builder import (
 )
 from tidings.index.gc import delete_orphans, delete_versions
 from tidings.index.manifest import PlanRecord, list_versions
-from tidings.index.plan_files import load_plan
+from tidings.index.plan_files import has_grown, load_plan
 from tidings.index.reader import Index
 from tidings.log import Event
 from tidings.plan.space import SpatialPlan
@@ -247,11 +247,18 @@ class IndexUpdater:
             self._merge_if_worth_it()
 
     def _merge_if_worth_it(self) -> None:
-        """Start a merge, which also ends the previous plan if two are in use."""
+        """Start a merge, which also ends the previous plan if two are in use, and compacts a spatial plan."""
         threshold = max(_MERGE_MIN_CHANGES, _base_size(self.index) // _MERGE_FRACTION, self._merge_above)
-        if self._build is None and _changes_since_merge(self.index) > threshold:
+        if self._build is None and (_changes_since_merge(self.index) > threshold or self._plan_has_grown):
             index = self.index
             self._start(BackgroundBuild(index, lambda: prepare_merge(index)))
+
+    @property
+    def _plan_has_grown(self) -> bool:
+        plan = self.index.manifest.plan
+        if plan is None or not plan.spatial_file or self._merge_above or not any(self.index.manifest.shards):
+            return False
+        return has_grown(self._folder / plan.spatial_file)
 
     def _publish_finished_build(self) -> AppliedChanges:
         """Switch to the version of a finished build; return the changes that must be repeated on it."""
@@ -285,7 +292,7 @@ class IndexUpdater:
         if build.changes_plan:
             self.plan_error = build.error  # the current plan stays in use
         elif isinstance(build.error, OSError | MemoryError):  # out of space: the current segments stay in use
-            self.merge_error, self._merge_above = build.error, 2 * _changes_since_merge(self.index)
+            self.merge_error, self._merge_above = build.error, max(1, 2 * _changes_since_merge(self.index))
         else:
             raise IndexDamaged(self._folder, f"could not be merged: {build.error}") from build.error
 
