@@ -20,7 +20,7 @@ from tidings.matching.trie import TrieMatcher, rank_lexicographically
 from tidings.plan.hot_splits import HotSplits
 from tidings.plan.words import WordPlan
 from tidings.query.conjunctions import Conjunctions
-from tidings.ragged import take_rows
+from tidings.ragged import sorted_unique, take_rows
 from tidings.routing.router import MatcherBatch
 from tidings.routing.shed import ShedDecision
 from tidings.text.analyzer import AnalyzedBatch
@@ -166,7 +166,7 @@ class PrintedCluster:
             np.random.default_rng([self._seed, 71]).integers(0, 1 << 62, len(words)) % self._splits.counts[number]
         )
         matcher = self._splits.matchers[self._splits.starts.astype(np.int64)[number] + versions]
-        pairs = np.unique(matcher.astype(np.int64) << 32 | row)
+        pairs = sorted_unique(matcher.astype(np.int64) << 32 | row)
         cuts = np.searchsorted(pairs, np.arange(self.matchers + 1) << 32)
         return RoutedPosts(
             [

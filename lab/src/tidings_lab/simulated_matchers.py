@@ -25,6 +25,7 @@ from tidings.index.spatial_shards import SpatialAnchors
 from tidings.matching.segment_matcher import SegmentMatcher, missing_positions
 from tidings.plan.placement.shard_terms import ShardTerms
 from tidings.plan.words import WordPlan
+from tidings.ragged import sorted_unique
 from tidings.routing.router import MatcherBatch, RoutedBatch, Router
 from tidings.routing.shed import ShedDecision
 from tidings.text.analyzer import AnalyzedBatch
@@ -72,7 +73,7 @@ def merge_hits(hits: Sequence[ShardHits]) -> NDArray[np.uint64]:
     pairs = np.concatenate([np.zeros(0, np.uint64), *(found.pairs for found in hits)])
     is_shared = np.concatenate([np.zeros(0, bool), *(found.is_shared for found in hits)])
     if is_shared.any():
-        pairs = np.concatenate([pairs[~is_shared], np.unique(pairs[is_shared])])
+        pairs = np.concatenate([pairs[~is_shared], sorted_unique(pairs[is_shared])])
     return np.sort(pairs)
 
 

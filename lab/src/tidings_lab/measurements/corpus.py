@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidings.plan.hot_splits import split_counts
+from tidings.ragged import sorted_unique
 from tidings_lab.datasets import Posts, posts_of
 from tidings_lab.runner import Parameters, Row, Step
 from tidings_lab.sample_queries import NumberedPosts
@@ -63,7 +64,7 @@ def count_pairs(posts: NumberedPosts) -> int:
     pairs = np.zeros(0, np.uint64)
     for start in range(0, len(posts), _CHUNK_POSTS):
         rows = np.arange(start, min(start + _CHUNK_POSTS, len(posts)))
-        pairs = np.union1d(pairs, _pairs_of(take_posts(posts, rows)))
+        pairs = sorted_unique(np.concatenate([pairs, _pairs_of(take_posts(posts, rows))]))
     return len(pairs)
 
 
@@ -74,4 +75,4 @@ def _pairs_of(posts: NumberedPosts) -> NDArray[np.uint64]:
     for distance in range(1, int(lengths.max(initial=1))):
         is_same = row[distance:] == row[:-distance]
         found.append((words[:-distance] << np.uint64(32) | words[distance:])[is_same])  # words ascend in a post
-    return np.unique(np.concatenate(found))
+    return sorted_unique(np.concatenate(found))
