@@ -11,32 +11,43 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidings.balance.spatial_fit import PostSample
+from tidings.balance.spec import QUICK_SAMPLE_POSTS
 from tidings.ingest.row_lines import RowLines
 from tidings.schemas import ORIGIN_FIELDS
 from tidings.spark import post_columns
 from tidings.spark.post_reader import local_path, one_split_per_partition
+from tidings.spark.sample import draw_posts, to_sample, with_drawn
+
+_SAMPLE_BYTES = 25_000_000  # of files: of tweets as text, 100,000
 
 
 @dataclass(frozen=True, slots=True)
 class InputProfile:
-    """Number of posts, of rejected posts by reason, and of posts with an id that an earlier post has."""
+    """Number of posts, of rejected posts by reason, and of posts with an id that an earlier post has; a sample."""
 
     posts: int
     reasons: dict[str, int]
     duplicates: int
+    sample: PostSample
 
     @property
     def rejected(self) -> int:
         return sum(self.reasons.values())
 
 
-def profile_posts(posts: DataFrame) -> InputProfile:
-    """Count posts, rejected posts by reason, and duplicate ids (given or generated)."""
-    rows = post_columns.with_reject_reason(posts).groupBy("reason").count().orderBy(F.desc("count"), "reason").collect()
-    reasons = {row["reason"]: int(row["count"]) for row in rows}
-    total = sum(reasons.values())
-    reasons.pop(None, None)
-    return InputProfile(total, reasons, _count_duplicates(posts))
+def profile_posts(posts: DataFrame, input_bytes: int) -> InputProfile:
+    """Count posts, rejected posts by reason, and duplicate ids (given or generated), and draw a random sample."""
+    share = min(1.0, _SAMPLE_BYTES / max(1, input_bytes))
+    checked = with_drawn(post_columns.with_reject_reason(posts), share)
+    counted = F.count("*").alias("count"), F.collect_list("drawn").alias("drawn")
+    rows = checked.groupBy("reason").agg(*counted).toArrow()
+    counts = dict(zip(rows["reason"].to_pylist(), rows["count"].to_pylist(), strict=True))
+    total = sum(counts.values())
+    counts.pop(None, None)
+    reasons = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+    sample = draw_posts(to_sample(rows["drawn"].combine_chunks()), QUICK_SAMPLE_POSTS, seed=0)
+    return InputProfile(total, reasons, _count_duplicates(posts), sample)
 
 
 def _count_duplicates(posts: DataFrame) -> int:

@@ -96,7 +96,7 @@ def translated_errors(out: Path) -> Iterator[None]:
 def _match(options: MatchOptions, staging: Staging, spark: SparkSession, progress: ProgressCallback) -> MatchResult:
     progress("profiling the posts", lambda: task_progress(spark))
     posts = read_posts(spark, options.posts)
-    profile = profile_posts(posts)
+    profile = profile_posts(posts, sum(file.stat().st_size for file in options.posts.files))
     if profile.rejected:
         rejected_posts = select_rejected(posts_with_origin(spark, options.posts, posts))
         write_rejected(rejected_posts, options.posts.format, staging.rejected)
@@ -134,6 +134,7 @@ def _prepare(options: MatchOptions, posts: DataFrame, profile: InputProfile) -> 
         partitioner=options.partitioner,
         placement=options.placement,
         unique=profile.duplicates > 0,
+        sample=profile.sample,
     )
 
 

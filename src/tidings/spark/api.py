@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidings.balance.spatial_fit import PostSample
 from tidings.balance.spec import QUICK_SAMPLE_POSTS, PlanSpec
 from tidings.balance.word_registry import DEFAULT_PARTITIONER
 from tidings.ingest.subscription_files import from_table
@@ -70,8 +71,10 @@ def match(
         InputError: A column or an option is invalid.
     """
     table = subscriptions.toArrow()
-    options = {"plan": plan, "placement": placement}
-    return prepare_match(posts, table, matchers=matchers, partitioner=partitioner, unique=unique, **options).matches
+    prepared = prepare_match(
+        posts, table, plan=plan, matchers=matchers, partitioner=partitioner, placement=placement, unique=unique
+    )
+    return prepared.matches
 
 
 def rejected(posts: DataFrame) -> DataFrame:
@@ -88,16 +91,17 @@ def prepare_match(
     partitioner: str | None = None,
     placement: str = "anchor",
     unique: bool = False,
+    sample: PostSample | None = None,
 ) -> PreparedMatch:
-    """Build the index and return lazy matches. Reads posts only to learn a partition plan from a sample."""
+    """Build the index and return lazy matches. Without a sample, reads one to learn a partition plan, if any."""
     checked = from_table(subscriptions)
     folder = Path(tempfile.mkdtemp(prefix="tidings-index-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     cores = count_cores(posts.sparkSession)
     partitioner = partitioner or ("hash" if posts.isStreaming else DEFAULT_PARTITIONER)
     spec = PlanSpec.parse(partitioner, matchers, placement, cores)
-    sample = partial(sample_random_posts, posts, QUICK_SAMPLE_POSTS)
-    built = build_index_for_mode(folder, checked.table, plan, spec, sample)
+    draw = partial(sample_random_posts, posts, QUICK_SAMPLE_POSTS) if sample is None else lambda: sample
+    built = build_index_for_mode(folder, checked.table, plan, spec, draw, is_drawn=sample is not None)
     ref = ship_index(posts.sparkSession, built.index, posts.isStreaming)
     matches = match_posts(posts, built.index, ref)
     if unique:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
 
 from tidings.balance.spec import PlanSpec, SampleSource
 from tidings.errors import InputError
-from tidings.index.builder import create_index
+from tidings.index.builder import CountTerms, create_index
 from tidings.index.manifest import PlanRecord
 from tidings.index.reader import Index
 from tidings.query.table import InvalidSubscription
+from tidings.text.term_statistics import TermStatistics
 
 MODES = ("auto", "replicated", "partitioned")
 _SEED = 20_13  # of the random placement; fixed, so that runs are reproducible
@@ -37,13 +39,18 @@ def build_index_for_mode(
     spec: PlanSpec,
     sample: SampleSource,
     limit_bytes: int | None = None,
+    is_drawn: bool = False,
 ) -> BuiltIndex:
-    """Build the index for a mode. `auto` is replicated while the index takes at most `limit_bytes`."""
+    """Build the index for a mode. `auto` is replicated while the index takes at most `limit_bytes`.
+
+    Anchors are chosen by the sample if it is drawn already, or if the plan is learned from it.
+    """
     if mode not in MODES:
         raise InputError(f"plan: unknown value {mode!r}. Choose one of: {', '.join(MODES)}.")
+    sample = cache(sample)
     if mode == "partitioned":
-        return _build_partitioned(folder, subscriptions, spec, sample, "requested")
-    index, rejected = create_index(folder, subscriptions)
+        return _build_partitioned(folder, subscriptions, spec, sample, "requested", is_drawn)
+    index, rejected = create_index(folder, subscriptions, count_terms=_counter(sample) if is_drawn else None)
     size, limit = index.size_bytes, limit_bytes if limit_bytes is not None else _limit_bytes()
     if mode == "replicated":
         return BuiltIndex(index, mode, "requested", rejected)
@@ -52,7 +59,7 @@ def build_index_for_mode(
         return BuiltIndex(index, "replicated", reason, rejected)
     shutil.rmtree(folder)
     reason = f"the index takes {size / 1e6:,.1f} MB, above the limit per worker ({limit / 1e6:,.0f} MB)"
-    return _build_partitioned(folder, subscriptions, spec, sample, reason)
+    return _build_partitioned(folder, subscriptions, spec, sample, reason, is_drawn)
 
 
 def make_plan_record(spec: PlanSpec) -> PlanRecord:
@@ -71,12 +78,18 @@ def _build_partitioned(
     spec: PlanSpec,
     sample: SampleSource,
     reason: str,
+    is_drawn: bool,
 ) -> BuiltIndex:
-    index, rejected = create_index(folder, subscriptions, make_plan_record(spec), spec.fitter(sample))
+    count_terms = _counter(sample) if is_drawn or spec.must_fit else None
+    index, rejected = create_index(folder, subscriptions, make_plan_record(spec), spec.fitter(sample), count_terms)
     layout = f"{spec.matchers} matchers, terms by {spec.partitioner}, subscriptions by {spec.placement}"
     if spec.is_spatial:
         layout = f"{spec.matchers} matchers, regions and terms by {spec.partitioner}"
     return BuiltIndex(index, "partitioned", f"{reason}, with {layout}", rejected)
+
+
+def _counter(sample: SampleSource) -> CountTerms:
+    return lambda: TermStatistics.of(sample()[0])
 
 
 def _limit_bytes() -> int:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -31,6 +34,25 @@ def sample_random_posts(posts: DataFrame, count: int, seed: int = 0) -> PostSamp
     return draw_posts(_collect(accepted if share == 1 else accepted.sample(share, seed)), count, seed)
 
 
+def with_drawn(posts: DataFrame, share: float, seed: int = 0) -> DataFrame:
+    """Add the column `drawn`: the sampled columns of a share of the accepted posts, null for the others.
+
+    Collected as a list, it gives a sample without another pass over the posts (`to_sample`). `posts` come from
+    `post_columns.with_reject_reason`.
+    """
+    names = [name for name in _SAMPLED_COLUMNS if name in posts.columns]
+    is_drawn = F.col("reason").isNull() & (F.rand(seed) < share)
+    return posts.withColumn("drawn", F.when(is_drawn, F.struct(*names)))
+
+
+def to_sample(rows: pa.ListArray) -> PostSample:
+    """Return the posts in lists of `drawn` posts. They are sorted, because Spark collects them in any order."""
+    flat = rows.flatten()
+    texts, positions = _concat([pa.RecordBatch.from_struct_array(flat)] if len(flat) else [])
+    order = np.lexsort((*positions.T, pc.rank(texts).to_numpy()))
+    return texts.take(pa.array(order)), positions[order]
+
+
 def draw_posts(posts: PostSample, count: int, seed: int) -> PostSample:
     """Return `count` of the posts, drawn at random, in their order; all if there are not more."""
     texts, positions = posts
@@ -54,7 +76,10 @@ def _select_sampled(posts: DataFrame) -> DataFrame:
 
 
 def _collect(posts: DataFrame) -> PostSample:
-    batches = posts.toArrow().to_batches()
+    return _concat(posts.toArrow().to_batches())
+
+
+def _concat(batches: Sequence[pa.RecordBatch]) -> PostSample:
     texts = pa.chunked_array([join_searchable(batch) for batch in batches], pa.string())
     positions = [read_positions(batch) for batch in batches]
     return texts.cast(pa.large_string()).combine_chunks(), np.concatenate([np.zeros((0, 2)), *positions])
