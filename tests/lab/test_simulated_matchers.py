@@ -57,7 +57,7 @@ def test_cluster_finds_the_matches_of_the_definition_for_every_plan(
     posts: NumberedPosts, algorithm: str, placement: str
 ) -> None:
     fold = make_folds(posts, 5, 1, 800, 150, SEED)[0]
-    subscribed = draw_topic_based(find_topics(fold.known, 8, 5, SEED), posts.terms, 120, SEED)
+    subscribed = draw_topic_based(find_topics(fold.known, 8, 5, SEED), posts, 120, SEED)
     cluster = SimulatedCluster(subscribed, fit_word_plan(algorithm, subscribed.corpus(fold.known), 6), placement, SEED)
     batch = subscribed.analyze(fold.unseen)
     shares = cluster.route(batch).batches
@@ -99,7 +99,7 @@ def test_subscriptions_are_distinct_tweets_or_terms_of_one_topic(posts: Numbered
     assert len(set(drawn)) == tweets.count_distinct() == 50
     found = find_topics(posts, 10, 5, SEED, words_per_topic(400, 10))
     topics = [{posts.terms[word - 1] for word in row} for row in found.tolist()]
-    by_topic = draw_topic_based(found, posts.terms, 400, SEED)
+    by_topic = draw_topic_based(found, posts, 400, SEED)
     sets = [frozenset(_subscription_terms(by_topic, number)) for number in range(400)]
     assert {len(terms) for terms in sets} == {1, 2, 3, 4, 5}
     assert all(any(terms <= topic for topic in topics) for terms in sets)
@@ -121,7 +121,7 @@ def test_repeated_topics_are_those_of_the_paper(posts: NumberedPosts) -> None:
     """100 topics of five terms have at most 3,100 different subscriptions; the paper draws 100,000."""
     assert words_per_topic(775, 100) == 5
     assert words_per_topic(776, 100) > 5
-    drawn = draw_topic_based(find_topics(posts, 10, 5, SEED), posts.terms, 400, SEED, distinct=False)
+    drawn = draw_topic_based(find_topics(posts, 10, 5, SEED), posts, 400, SEED, distinct=False)
     assert len(drawn) == 400
     assert drawn.count_distinct() <= 310
 
@@ -134,7 +134,7 @@ def _as_learned(plan: WordPlan) -> LearnedPlan:
 @pytest.mark.parametrize("corpus", CORPORA)
 def test_all_algorithms_learn_from_the_same_terms_with_the_same_splits(posts: NumberedPosts, corpus: str) -> None:
     fold = make_folds(posts, 5, 1, 800, 150, SEED)[0]
-    subscribed = draw_topic_based(find_topics(fold.known, 8, 5, SEED), posts.terms, 120, SEED)
+    subscribed = draw_topic_based(find_topics(fold.known, 8, 5, SEED), posts, 120, SEED)
     learner = PlanLearner(subscribed, fold.known, 6)
     for split in (True, False):
         arms = list_arms(list(WORD_PARTITIONERS), [corpus], [split])
@@ -146,6 +146,21 @@ def test_all_algorithms_learn_from_the_same_terms_with_the_same_splits(posts: Nu
             assert sorted(plan.vocabulary.terms()) == sorted(ours.vocabulary.terms())
             assert np.array_equal(plan.splits_of(subscribed.terms).counts, ours.splits_of(subscribed.terms).counts)
         assert not np.array_equal(*(plans[name].splits_of(subscribed.terms).matchers for name in ("hash", "salb")))
+
+
+def test_anchors_are_the_terms_of_fewest_posts_as_in_an_index(posts: NumberedPosts) -> None:
+    subscribed = draw_tweet_based(posts, 300, SEED)
+    counts = dict(zip(posts.terms, np.bincount(posts.words, minlength=len(posts.terms) + 1)[1:].tolist(), strict=True))
+    part = subscribed.first(100)
+    for some in (subscribed, part):
+        starts = some.conjunctions.starts[:-1].astype(np.int64)
+        anchors = some.text_of(some.conjunctions.terms[starts])
+        rarest = [min(counts[term] for term in _subscription_terms(some, number)) for number in range(len(some))]
+        assert [counts[term] for term in anchors] == rarest
+    assert [_subscription_terms(part, n) for n in range(100)] == [
+        _subscription_terms(subscribed, n) for n in range(100)
+    ]
+    assert len(part.analyze(posts).terms) < len(subscribed.analyze(posts).terms)
 
 
 def test_merging_drops_second_copies_of_shared_subscriptions_only() -> None:

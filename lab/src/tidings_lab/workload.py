@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from tidings.balance.corpus import Corpus
 from tidings.balance.salb_work_aware import SubscriptionSample, fit_work_aware
 from tidings.balance.word_registry import fit_word_plan
+from tidings.index.builder import number_by_frequency
 from tidings.plan.words import WordPlan
 from tidings.query.conjunctions import Conjunctions
 from tidings.ragged import take_rows
 from tidings.text.analyzer import AnalyzedBatch
 from tidings_lab.datasets import Posts, posts_of
-from tidings_lab.sample_queries import NumberedPosts, make_conjunctions, number_by_frequency, renumber_by_frequency
+from tidings_lab.sample_queries import NumberedPosts, make_conjunctions
 
 KINDS = ("tweet", "topic", "repeated topic")
 TOPIC_WORDS = 5
@@ -87,16 +88,25 @@ class NumberedSubscriptions:
     numbers: NDArray[np.uint32]
 
     @classmethod
-    def of(cls, conjunctions: Conjunctions, terms: Sequence[bytes]) -> NumberedSubscriptions:
-        numbers, _ = number_by_frequency(conjunctions, len(terms))
-        used = np.flatnonzero(numbers)
-        ordered = used[np.argsort(numbers[used])]
-        return cls(
-            renumber_by_frequency(conjunctions, numbers), [terms[number - 1] for number in ordered.tolist()], numbers
-        )
+    def of(
+        cls, conjunctions: Conjunctions, terms: Sequence[bytes], counted: NumberedPosts | None = None
+    ) -> NumberedSubscriptions:
+        """Number terms like an index: by the `counted` posts that contain them, then by conjunctions."""
+        posts = None if counted is None else np.bincount(counted.words, minlength=len(terms) + 1)[1:]
+        numbers, kept = number_by_frequency(conjunctions, len(terms), posts)
+        ordered = conjunctions.order_terms(numbers[conjunctions.terms]).renumber_terms(numbers)
+        return cls(ordered, [terms[number - 1] for number in kept.tolist()], numbers)
 
     def __len__(self) -> int:
         return len(self.conjunctions)
+
+    def first(self, count: int) -> NumberedSubscriptions:
+        """Return the first `count` subscriptions, with their terms in the same order."""
+        part = self.conjunctions.select(np.arange(count))
+        used = np.unique(part.terms)
+        ranks = np.zeros(len(self.terms) + 1, np.uint32)
+        ranks[used] = np.arange(1, len(used) + 1)
+        return NumberedSubscriptions(part.renumber_terms(ranks), self.text_of(used), ranks[self.numbers])
 
     def count_distinct(self) -> int:
         """Return the number of subscriptions with different sets of terms."""
@@ -138,11 +148,11 @@ def draw_tweet_based(posts: NumberedPosts, count: int, seed: int) -> NumberedSub
         kept = rng.random(len(part.words)) < _KEPT_TERMS
         starts = np.concatenate([[0], np.cumsum(kept)])[part.starts]
         drawn.add(NumberedPosts(part.words[kept], starts.astype(np.int64), posts.terms))
-    return NumberedSubscriptions.of(drawn.conjunctions(), posts.terms)
+    return NumberedSubscriptions.of(drawn.conjunctions(), posts.terms, posts)
 
 
 def draw_topic_based(
-    topics: NDArray[np.uint32], terms: Sequence[bytes], count: int, seed: int, distinct: bool = True
+    topics: NDArray[np.uint32], posts: NumberedPosts, count: int, seed: int, distinct: bool = True
 ) -> NumberedSubscriptions:
     """Draw `count` subscriptions of one to five terms of one topic each; `topics` has one row of terms per topic.
 
@@ -159,7 +169,7 @@ def draw_topic_based(
         words = np.take_along_axis(topics[rng.integers(0, len(topics), size)], shuffled, axis=1)
         kept = words[np.arange(topics.shape[1]) < lengths[:, None]]
         drawn.add(NumberedPosts(kept, np.concatenate([[0], np.cumsum(lengths)]), []))
-    return NumberedSubscriptions.of(drawn.conjunctions(), terms)
+    return NumberedSubscriptions.of(drawn.conjunctions(), posts.terms, posts)
 
 
 class _DistinctRows:
@@ -285,7 +295,7 @@ def _draw(
         return draw_tweet_based(fold.known, count, seed + fold.number)
     is_distinct = kind == "topic"
     words = words_per_topic(count, parameters["topics"]) if is_distinct else TOPIC_WORDS
-    return draw_topic_based(topics()[:, :words], fold.known.terms, count, seed + fold.number, is_distinct)
+    return draw_topic_based(topics()[:, :words], fold.known, count, seed + fold.number, is_distinct)
 
 
 def _find_topics_of(posts: NumberedPosts, parameters: Mapping[str, Any], seed: int, most: int) -> NDArray[np.uint32]:

@@ -70,7 +70,7 @@ def _measure_week(
         return []  # some weeks have few posts; with fewer, a post costs more
     words = words_per_topic(parameters["subscriptions"], parameters["topics"])
     topics = find_topics(of_week, parameters["topics"], parameters["iterations"], seed + repeat, words)
-    subscribed = draw_topic_based(topics, numbered.terms, parameters["subscriptions"], seed + repeat)
+    subscribed = draw_topic_based(topics, known, parameters["subscriptions"], seed + repeat)
     plans = dict(first_plans())
     plans["fresh"] = fit_word_plan(parameters["fresh"], corpus_of_all_terms(known), parameters["matchers"])
     clusters = [SimulatedCluster(subscribed, plan, parameters["placement"], seed) for plan in plans.values()]

@@ -107,10 +107,8 @@ def _measure_cost(workload: Workload, count: int, parameters: Parameters) -> lis
 
 def _take_subscriptions(workload: Workload, count: int, posts: int) -> tuple[NumberedSubscriptions, AnalyzedBatch]:
     """Return the first subscriptions, and posts with their words only."""
-    whole = workload.subscribed
-    part = NumberedSubscriptions.of(whole.conjunctions.select(np.arange(count)), whole.terms)
-    sample = take_posts(workload.fold.unseen, np.arange(min(len(workload.fold.unseen), posts)))
-    return part, sample.to_batch(part.numbers[whole.numbers])
+    part = workload.subscribed.first(count)
+    return part, part.analyze(take_posts(workload.fold.unseen, np.arange(min(len(workload.fold.unseen), posts))))
 
 
 def count_lookups(subscribed: NumberedSubscriptions, posts: AnalyzedBatch) -> int:
