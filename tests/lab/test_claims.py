@@ -59,6 +59,13 @@ def test_hardest_opponent_counts_and_is_named() -> None:
     assert verdict == (FAILS, "0.8 times against c; there cost 0.50 ×")
 
 
+def test_hardest_of_several_firsts_counts() -> None:
+    rows = _rows(name=["a", "b", "c", "d"], speed=[4.0, 2.0, 5.0, 1.0])
+    sides = {"measure": "speed", "first": {"name": ["a", "b"]}, "second": {"name": ["c", "d"]}}
+    assert _check("times", rows, **sides, least=0.5) == (FAILS, "0.4 times for b against c")
+    assert _check("times", rows, **sides, most=4.0) == (HOLDS, "4 times for a against d")
+
+
 def test_most_takes_the_hardest_opponent_too() -> None:
     rows = _rows(name=["a", "b", "c"], cost=[3.0, 6.0, 2.0])
     arguments = {"measure": "cost", "first": {"name": "a"}, "second": {"name": ["b", "c"]}}

@@ -15,7 +15,7 @@ from tidings_lab.claims import RULES
 from tidings_lab.experiment import find_experiment, load_experiments
 
 NAMES = [experiment.name for experiment in load_experiments()]
-FAST = ("shedding", "detection", "scaling", "workloads")  # the others take more than two seconds
+FAST = ("corpus", "shedding", "detection", "scaling", "workloads")  # the others take more than two seconds
 
 
 def test_experiments_are_in_the_order_of_their_numbers() -> None:

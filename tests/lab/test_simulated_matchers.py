@@ -10,6 +10,7 @@ from tidings.balance.word_registry import WORD_PARTITIONERS, fit_word_plan
 from tidings.demo.generate import generate_posts
 from tidings.plan.words import LearnedPlan, WordPlan
 from tidings.routing.shed import ShedDecision
+from tidings_lab.datasets import Posts
 from tidings_lab.measurements.corpus import count_pairs
 from tidings_lab.measurements.shedding import _oracle_by_levels
 from tidings_lab.plan_learner import CORPORA, PlanLearner, list_arms
@@ -20,6 +21,7 @@ from tidings_lab.workload import (
     draw_topic_based,
     draw_tweet_based,
     find_topics,
+    iter_workloads,
     make_folds,
     number_posts,
     words_per_topic,
@@ -190,6 +192,20 @@ def test_runs_are_measured_in_turns_with_routing_and_merging(posts: NumberedPost
     assert all(work.seconds.shape == (3, 4) for work in works)
     assert all((work.route_seconds > 0).all() and (work.merge_seconds > 0).all() for work in works)
     assert works[0].matches == works[1].matches == len(_expected_matches(subscribed, fold.unseen))
+
+
+def test_workloads_leave_out_the_posts_that_constants_are_chosen_on() -> None:
+    texts = [f"word{chr(97 + number // 26)}{chr(97 + number % 26)}zz storm" for number in range(100)]
+    posts = Posts(pa.table({"id": np.arange(100), "text": texts}), "tweets.parquet")
+    sizes = {"folds": 4, "folds_run": 4, "learned": 1_000, "tested": 1_000, "subscriptions": 5, "kinds": ["tweet"]}
+    workloads = list(iter_workloads(posts, {**sizes, "datasets": ["tweets.parquet"], "judged_from": 0.2}, SEED))
+    assert [work.about["fold"] for work in workloads] == [0, 1, 2, 3]
+    for work in workloads:
+        both = [_post_terms(part, row) for part in (work.fold.known, work.fold.unseen) for row in range(len(part))]
+        seen = {term for terms in both for term in terms} - {b"storm"}
+        assert len(both) == 80
+        assert seen == {texts[number].split()[0].encode() for number in range(20, 100)}
+        assert len(work.subscribed) == work.about["distinct"] == 5
 
 
 def test_prefixes_of_reposts_are_not_terms() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -79,24 +80,26 @@ def _check_times(
 ) -> Verdict:
     """The ratio of the first to the second is at least `least` (or at most `most`) everywhere, or with `best` anywhere.
 
-    `second` may name several opponents by a list: the hardest one counts. The reason includes the measures in `because`
-    at the worst point.
+    `first` and `second` may name several by a list: the hardest pair counts. The reason includes the measures in
+    `because` at the worst point.
     """
     chosen = select_rows(rows, where or {})
     compared = {}
     for point in distinct_points(chosen, over):
         at_point = select_rows(chosen, dict(point))
-        ours, opponents = select_rows(at_point, first), [select_rows(at_point, other) for other in _expand(second)]
-        if ours and any(opponents):
-            ratios = [_ratio(mean(ours, measure), mean(other, measure)) for other in opponents if other]
+        sides = [[select_rows(at_point, one) for one in _expand(selector)] for selector in (first, second)]
+        pairs = [(ours, other) for ours, other in product(*sides) if ours and other]
+        if pairs:
+            ratios = [_ratio(mean(ours, measure), mean(other, measure)) for ours, other in pairs]
             hardest = int(np.argmin(ratios) if least is not None else np.argmax(ratios))
-            compared[point] = (ratios[hardest], ours, [other for other in opponents if other][hardest])
+            compared[point] = (ratios[hardest], *pairs[hardest])
     if not compared:
         return _NOT_MEASURED
     values = {point: ratio for point, (ratio, _, _) in compared.items()}
     worst = min(values, key=lambda point: values[point] if least is not None else -values[point])
     _, ours, other = compared[worst]
-    opponent = next((f" against {value}" for _, value in _listed_values(other, second)), "")
+    opponent = "".join(f" for {value}" for _, value in _listed_values(ours, first))
+    opponent += "".join(f" against {value}" for _, value in _listed_values(other, second))
     causes = [f"{name.replace('_', ' ')} {_ratio(mean(ours, name), mean(other, name)):.2f} ×" for name in because]
     why = f"; there {', '.join(causes)}" if causes else ""
     return _judge(values, least, most, best, " times", f"{opponent}{why}")
@@ -232,7 +235,7 @@ def _expand(selector: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _listed_values(rows: Rows, selector: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The values of the columns for which the selector has a list: they name the opponent."""
+    """The values of the columns for which the selector has a list: they name the pair."""
     yield from ((name, rows[0][name]) for name, value in selector.items() if isinstance(value, list))
 
 
