@@ -19,6 +19,7 @@ from tidings.balance.kdt_tree import GridWorkload, KdtNode
 from tidings.balance.leaf_assignment import load_ratio, merge_nodes
 from tidings.balance.spatial_registry import fit_spatial_plan
 from tidings.balance.term_assignment import split_by_frequency
+from tidings.balance.unlocated_terms import learn_unlocated_area
 from tidings.balance.work_model import WorkSample
 from tidings.balance.workload import WORLD, Workload
 from tidings.errors import InputError
@@ -431,3 +432,39 @@ INVALID = [("sigma", 0.9), ("delta", -0.1), ("delta", 1.1), ("epsilon", nan), ("
 def test_parameters_out_of_range_are_errors(name, value):
     with pytest.raises(InputError, match=f"{name}: .* is out of range"):
         HybridSettings(**{name: value})
+
+
+def make_unlocated_workload(located: float) -> Workload:
+    """Build posts of which few have a position, and subscriptions without regions; term 1 has most of the matches."""
+    rng = np.random.default_rng(6)
+    posts = [
+        (rng.integers(1, 9, 2).tolist(), *(rng.uniform(0, 8, 2).tolist() if rng.random() < located else (nan, nan)))
+        for _ in range(400)
+    ]
+    return build_grid(posts, [([term], None) for term in range(1, 9) for _ in range(8 * 2 ** (8 - term))]).workload
+
+
+def replace_unlocated(plan: SpatialPlan, area: Area) -> SpatialPlan:
+    return replace(plan, areas=(*plan.areas[:-1], area))
+
+
+@pytest.mark.parametrize("name", ["kdt", "kdtree", "metric"])
+def test_terms_of_posts_without_a_position_are_learned(name):
+    work = make_unlocated_workload(0.1)
+    plan, sample = fit_spatial_plan(name, work, 3, MODEL), WorkSample.build(work)
+    hashed = replace_unlocated(plan, Area((0, 1, 2)))
+    learned, busiest = (float(sample.estimate_ns(one, MODEL).max()) for one in (plan, hashed))
+    ways = itertools.islice(itertools.product(range(3), repeat=8), 0, None, 127)
+    areas = (Area((0, 1, 2), {b"w%d" % (term + 1): way[term] for term in range(8)}) for way in ways)
+    best = min(float(sample.estimate_ns(replace_unlocated(plan, area), MODEL).max()) for area in areas)
+    assert learned < 0.9 * busiest, "hashing is as good"
+    assert learned < 1.1 * best
+
+
+def test_subscriptions_without_region_need_no_copies_for_posts_that_never_come():
+    work = make_unlocated_workload(1.0)
+    plan, sample = fit_spatial_plan("metric", work, 3), WorkSample.build(work)
+    assert sample.count_operations(plan)[3].sum() == len(work.anchors)
+    mixed = replace(plan, areas=(plan.areas[0], learn_unlocated_area(sample, plan, MODEL)))
+    assert sample.count_operations(mixed)[3].sum() == len(work.anchors)
+    assert sample.count_operations(replace_unlocated(plan, Area((0, 1, 2))))[3].sum() > len(work.anchors)

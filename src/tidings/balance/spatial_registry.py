@@ -18,6 +18,7 @@ from tidings.balance.kdt_tree import GridWorkload, KdtNode
 from tidings.balance.leaf_assignment import load_ratio
 from tidings.balance.spatial_baselines import GRID_CELLS, CellOwners, assign_grid, assign_rtree, split_kd_tree
 from tidings.balance.term_assignment import TermSplitter, split_by_frequency, split_by_hypergraph, split_by_metric
+from tidings.balance.unlocated_terms import learn_unlocated_area
 from tidings.balance.work_model import WorkSample
 from tidings.balance.workload import Workload
 from tidings.errors import InputError
@@ -137,7 +138,8 @@ def _fit_terms(split: TermSplitter) -> PlanFitter:
 
     def fit(sample: WorkSample, matchers: int, model: WorkModel, _: HybridSettings) -> SpatialPlan:
         grid = GridWorkload.build(sample, GridLines(np.zeros(0), np.zeros(0)), model)
-        leaves = [(node, matcher) for matcher, node in enumerate(grid.root().split_by_text(matchers, split))]
+        root = replace(grid.root(), posts=np.arange(len(sample.workload.positions)))  # also those without a position
+        leaves = [(node, matcher) for matcher, node in enumerate(root.split_by_text(matchers, split))]
         return _build_tree_plan(leaves, grid, matchers)
 
     return fit
@@ -175,9 +177,12 @@ def _build_tree_plan(leaves: Leaves, grid: GridWorkload, matchers: int) -> Spati
 def _build_plan(
     area_of_cell: NDArray[np.int64], areas: Sequence[Area], grid: GridWorkload, matchers: int
 ) -> SpatialPlan:
-    cells, unlocated = area_of_cell.ravel().astype(np.uint32), Area(tuple(range(matchers)))
-    posts = len(grid.workload.positions)
-    return SpatialPlan("", matchers, posts, grid.lines, cells, (*areas, unlocated), grid.model)
+    """Build the plan and learn its last area: with a single shared area, the same terms; else by `unlocated_terms`."""
+    cells, posts = area_of_cell.ravel().astype(np.uint32), len(grid.workload.positions)
+    plan = SpatialPlan("", matchers, posts, grid.lines, cells, (*areas, areas[int(cells[0])]), grid.model)
+    if len(areas) == 1 and areas[0].is_shared:
+        return plan
+    return replace(plan, areas=(*areas, learn_unlocated_area(grid.sample, plan, grid.model)))
 
 
 def _build_areas(leaves: Leaves, lines: GridLines, terms: Sequence[bytes]) -> tuple[NDArray[np.int64], list[Area]]:
