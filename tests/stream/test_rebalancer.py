@@ -69,14 +69,17 @@ class SimulatedStream:
         self.rebalancer.on_index_version(index)
         (_, batch, where), *_ = analyze_posts(index.analyzer(), posts or self.posts, len(posts or self.posts))
         stats = RoutingStats.from_routed(open_router(index).route(batch, where))
-        counts = {"cells": stats.cells, "sent_by_cell": stats.sent_by_cell * times}
-        texts, positions = to_sample(posts or self.posts)
-        sample = {"sample_texts": texts, "sample_positions": positions}
-        sent = np.bincount(stats.cells % WORKERS, counts["sent_by_cell"], WORKERS)
-        loads = [
-            MatcherLoad(matcher, int(posts), 0, self.seconds_of(posts)) for matcher, posts in enumerate(sent.tolist())
-        ]
-        self.rebalancer.after_batch(index, RoutingStats(stats.spread * times, **counts, **sample), loads)
+        sample = to_sample(posts or self.posts)
+        for quarter in range(4):  # the window compares the parts of its posts
+            part = times // 4 if quarter else times - 3 * (times // 4)
+            counts = {"cells": stats.cells, "sent_by_cell": stats.sent_by_cell * part}
+            sent = np.bincount(stats.cells % WORKERS, counts["sent_by_cell"], WORKERS).tolist()
+            loads = [
+                MatcherLoad(number, int(sent[number]), 0, self.seconds_of(sent[number])) for number in range(WORKERS)
+            ]
+            texts, positions = sample if not quarter else (sample[0][:0], sample[1][:0])
+            sampled = {"sample_texts": texts, "sample_positions": positions}
+            self.rebalancer.after_batch(index, RoutingStats(stats.spread * part, **counts, **sampled), loads)
         return index.manifest.plan.version
 
     def matches_are_exact(self) -> bool:

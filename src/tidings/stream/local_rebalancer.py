@@ -33,7 +33,7 @@ class LocalRebalancer:
     def __init__(self, options: RebalanceOptions, recent: RecentPosts) -> None:
         self._options, self._recent = options, recent
         self._settings = LocalSettings(sigma=options.factor or float("inf"), selector=options.cell_selection)
-        self._window = LoadWindow()
+        self._window = LoadWindow(MIN_POSTS)
         self._pause_s, self._next_at = PAUSE_S, 0.0
         self._imbalance: float | None = None  # when the last step started
         self._checks = 0
@@ -44,11 +44,11 @@ class LocalRebalancer:
 
     def forget(self) -> None:
         """Forget what was measured, because the plan has changed."""
-        self._window = LoadWindow()
+        self._window = LoadWindow(MIN_POSTS)
 
     def next_step(self, now: float) -> MeasuredLoad | None:
         """Return the loads of the last window if they are uneven enough for a step."""
-        if self._options.factor is None or now < self._next_at or self._window.posts < MIN_POSTS:
+        if self._options.factor is None or now < self._next_at or not self._window.is_complete:
             return None
         seconds = self._window.seconds
         if max(seconds, default=0.0) < self._options.min_busy_s:

@@ -35,6 +35,7 @@ from tidings.index.plan_files import cached_spatial_plan
 from tidings.index.reader import Index
 from tidings.plan.space import SpatialPlan
 
+_MAX_REFINEMENTS = 3  # of the grid in one step
 _MAX_PARTS = 32  # of the terms of an overloaded cell
 MAX_SHARED_AREAS_PER_MATCHER = 16  # a router has a row with all terms for each shared area
 
@@ -133,18 +134,28 @@ class _State:
 
     def refine(self, transfers: Sequence[Transfer]) -> _State:
         """Divide cells that are too large for the transfers by more grid lines, if their posts allow it."""
-        limits = {pair.source: pair.load for pair in _first_of_each_giver(transfers)}
-        overloaded = [
-            cell.cell for source, limit in limits.items() for cell in self.cells[source] if cell.load > limit / 2
+        state = self
+        for _ in range(_MAX_REFINEMENTS):
+            finer = refine_grid(state.plan, state.recent, state._list_overloaded(transfers))
+            if finer is state.plan:
+                break
+            state = state._with_plan(finer)
+        return state
+
+    def _list_overloaded(self, transfers: Sequence[Transfer]) -> list[int]:
+        return [
+            cell.cell
+            for pair in _first_of_each_giver(transfers)
+            for cell in self.cells[pair.source]
+            if cell.load > pair.load / 2
         ]
-        finer = refine_grid(self.plan, self.recent, overloaded)
-        if finer is self.plan:
-            return self
+
+    def _with_plan(self, finer: SpatialPlan) -> _State:
         recent = self.recent.with_plan(finer)
         shards = {number: shard.with_plan(finer) for number, shard in self.shards.items()}
         measured = refine_measured(self.measured, self.plan, finer, recent)
         cells = measure_loads(shards, finer, measured, recent, self.settings.work)
-        return _State(finer, measured, recent, shards, cells, self.settings)
+        return replace(self, plan=finer, measured=measured, recent=recent, shards=shards, cells=cells)
 
     def examine(self, transfer: Transfer) -> list[CellLoad]:
         """Return the cells of a giver: the heaviest with what a join or a split would do, overloaded ones in parts."""
@@ -154,7 +165,7 @@ class _State:
 
     def _examine_cell(self, cell: CellLoad, transfer: Transfer) -> list[CellLoad]:
         shard, work = self.shards[transfer.source], self.settings.work
-        parts = min(_MAX_PARTS, max(2, ceil(2 * cell.load / transfer.load)))
+        parts = min(_MAX_PARTS, max(2, ceil(1.5 * cell.load / transfer.load)))
         if cell.load > transfer.load and self._may_split(cell):
             split = self.recent.split_terms(cell, shard, parts, work)
             return [replace(cell, work=p.load, size_bytes=p.size_bytes, terms=p.terms) for p in split] or [cell]

@@ -18,6 +18,6 @@ class RebalanceOptions:
 
     factor: float | None = 1.5  # largest load divided by smallest load
     cell_selection: str = "gr+"
-    min_busy_s: float = 0.01  # processor time of the busiest matcher that is enough to compare the matchers
+    min_busy_s: float = 0.002  # processor time of the busiest matcher that is enough to compare the matchers
     interval_s: float | None = _DEFAULTS.interval_s
     global_settings: GlobalSettings = _DEFAULTS
