@@ -72,6 +72,8 @@ class SegmentMatcher:
         return self._report(pairs, len(batch))
 
     def _find(self, batch: AnalyzedBatch) -> NDArray[np.uint32]:
+        if not len(self._segment.anchors):
+            return self._pairs[:0]
         s, state = self._segment, np.zeros(postings_kernel.STATE_SIZE, np.uint64)
         posts = (batch.terms, batch.bounds)
         entries = (self._posting_start, s.second_term, s.third_fourth_term)
