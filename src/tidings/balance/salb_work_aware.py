@@ -88,14 +88,23 @@ class SubscriptionSample:
 
 
 def fit_texts(
-    name: str, texts: pa.Array, terms: Sequence[bytes], conjunctions: Conjunctions | None, matchers: int
+    name: str,
+    texts: pa.Array,
+    terms: Sequence[bytes] | None,
+    conjunctions: Conjunctions | None,
+    matchers: int,
+    split_hot: bool = True,
+    seed: int = 0,
 ) -> WordPlan:
-    """Fit a plan by the name of its algorithm to posts and subscribed terms; `salb+` uses the conjunctions too."""
-    vocabulary = Vocabulary.build(terms)
-    if name != DEFAULT_PARTITIONER or conjunctions is None:
-        return fit_word_plan(name, Corpus.from_texts(texts, vocabulary), matchers)
+    """Fit a plan by the name of its algorithm to posts and subscribed terms (None: all terms).
+
+    `salb+` uses the conjunctions too. Everything that learns a word plan calls this function.
+    """
+    vocabulary = None if terms is None else Vocabulary.build(terms)
+    if name != DEFAULT_PARTITIONER or conjunctions is None or terms is None or vocabulary is None:
+        return fit_word_plan(name, Corpus.from_texts(texts, vocabulary), matchers, split_hot, seed)
     posts = concat_batches(analyze_texts(texts, vocabulary))
-    return fit_work_aware(SubscriptionSample.build(terms, conjunctions, posts), matchers)
+    return fit_work_aware(SubscriptionSample.build(terms, conjunctions, posts), matchers, split_hot, seed)
 
 
 def fit_work_aware(sample: SubscriptionSample, matchers: int, split_hot: bool = True, seed: int = 0) -> LearnedPlan:

@@ -26,15 +26,13 @@ from tidings.cli.plan_space import (
     measure_spatial_plan,
     parse_tree_settings,
 )
+from tidings.cli.plan_words import describe_word_plan, learn_word_plan, measure_word_plan_on
 from tidings.cli.progress import Progress
-from tidings.cli.values import require_file
 from tidings.errors import InputError, OutputError
 
 if TYPE_CHECKING:
-    from tidings.balance.corpus import Corpus
     from tidings.plan.space import SpatialPlan
     from tidings.plan.words import LearnedPlan
-    from tidings.text.vocabulary import Vocabulary
 
 _MAX_BARS = 32  # matchers shown on a screen
 
@@ -57,7 +55,8 @@ tidings plan learn posts.parquet --algorithm hybrid --subscriptions subs.jsonl -
 SHOW_HELP = (
     "Show a plan; with --posts, also how it distributes them.\n\n"
     "spread: matchers per post. imbalance: largest load over mean load. cov, gini: inequality of the loads. "
-    "throughput: posts that all matchers process while one matcher could process one."
+    "throughput: posts that all matchers process while one matcher could process one. With --subscriptions, posts are "
+    "routed and matched by an index of these, and the processor time of each matcher is predicted."
 )
 SHOW_EXAMPLES = """[bold]Examples[/]
 
@@ -78,7 +77,7 @@ tidings plan refresh --state news"""
 
 SubscriptionsOption = Annotated[
     Path | None,
-    typer.Option("--subscriptions", "-s", metavar="SUBS", help="Use only terms of these subscriptions."),
+    typer.Option("--subscriptions", "-s", metavar="SUBS", help="Subscriptions to learn or to evaluate the plan for."),
 ]
 SampleOption = Annotated[int, typer.Option(min=1, metavar="N", help="Maximum posts, sampled at random.")]
 
@@ -121,25 +120,9 @@ def learn(
         if algorithm in SPATIAL_PARTITIONERS:
             plan, summary = learn_spatial_plan(algorithm, matchers, sample_spec, settings, progress)
         else:
-            plan, summary = _learn_word_plan(algorithm, matchers, split, sample_spec, progress)
+            plan, summary = learn_word_plan(algorithm, matchers, split, sample_spec, progress)
         _save(plan, out)
     _print({**summary, "out": str(out)}, json_summary)
-
-
-def _learn_word_plan(
-    algorithm: str, matchers: int, split: bool, sample_spec: SampleSpec, progress: Progress
-) -> tuple[LearnedPlan, dict[str, Any]]:
-    """Return the plan and its summary."""
-    from tidings.balance.word_registry import fit_word_plan
-    from tidings.plan.words import LearnedPlan
-
-    corpus = _read_corpus(sample_spec, progress)
-    progress.note(f"learning from {corpus.size:,} posts and {len(corpus.terms):,} terms", None)
-    start = time.perf_counter()
-    plan = fit_word_plan(algorithm, corpus, matchers, split, sample_spec.seed)
-    assert isinstance(plan, LearnedPlan)
-    seconds = round(time.perf_counter() - start, 3)
-    return plan, {**_describe_plan(plan), **_measure_plan(plan, corpus), "seconds": seconds}
 
 
 @app.command("show", help=SHOW_HELP, epilog=SHOW_EXAMPLES)
@@ -170,17 +153,17 @@ def show(
 
     loaded = read_plan(plan)
     if posts is None and subscriptions is not None:
-        raise InputError("--subscriptions selects terms of --posts. Give --posts too.")
+        raise InputError("--subscriptions: they are matched with --posts. Give --posts too.")
     sample_spec = None if posts is None else SampleSpec(posts, subscriptions, sample, seed)
     if not isinstance(loaded, LearnedPlan):
         _show_spatial_plan(loaded, sample_spec, picture, json_summary)
         return
     if picture is not None:
         raise InputError(f"{plan}: a word plan has no map. Remove --map.")
-    summary = _describe_plan(loaded)
+    summary = describe_word_plan(loaded)
     if sample_spec is not None:
         with Progress(quiet=json_summary) as progress:
-            summary |= _measure_plan(loaded, _read_corpus(sample_spec, progress))
+            summary |= measure_word_plan_on(loaded, sample_spec, progress)
     _print(summary, json_summary)
 
 
@@ -237,53 +220,6 @@ def _save(plan: LearnedPlan | SpatialPlan, out: Path) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _read_corpus(sample_spec: SampleSpec, progress: Progress) -> Corpus:
-    """Return the posts as sets of terms, with subscriptions only of their terms."""
-    from tidings.ingest.post_files import find_post_files
-
-    post_files = find_post_files(sample_spec.posts)
-    terms = None if sample_spec.subscriptions is None else _subscription_terms(sample_spec.subscriptions)
-    progress.note("starting Spark", None)
-    from tidings.balance.corpus import Corpus
-    from tidings.batch.match_files import sample_posts
-
-    texts, _ = sample_posts(post_files, sample_spec.sample, sample_spec.seed, Path(sample_spec.posts), progress.note)
-    progress.note(f"analyzing {len(texts):,} posts", None)
-    corpus = Corpus.from_texts(texts, terms)
-    if not corpus.terms:
-        raise InputError(f"{sample_spec.posts}: no post has a usable term, so there is nothing to learn or to measure.")
-    return corpus
-
-
-def _subscription_terms(path: Path) -> Vocabulary:
-    from tidings.index.compile import GrowingVocabulary, compile_subscriptions
-    from tidings.ingest.subscription_files import read_subscriptions
-    from tidings.text.vocabulary import Vocabulary
-
-    require_file(path, "--subscriptions")
-    vocabulary = GrowingVocabulary()
-    compile_subscriptions(read_subscriptions(path).table, vocabulary)
-    return Vocabulary.build(vocabulary.added.terms())
-
-
-def _describe_plan(plan: LearnedPlan) -> dict[str, Any]:
-    return {
-        "algorithm": plan.algorithm,
-        "matchers": plan.matchers,
-        "terms": len(plan.vocabulary),
-        "split_terms": int((plan.splits.counts > 1).sum()),
-        "learned_from": plan.posts,
-    }
-
-
-def _measure_plan(plan: LearnedPlan, corpus: Corpus) -> dict[str, Any]:
-    from tidings.balance.word_plan_metrics import measure_word_plan
-
-    measured = measure_word_plan(corpus, plan.splits_of(corpus.terms), plan.matchers)
-    rounded = {name: round(getattr(measured, name), 4) for name in ("spread", "imbalance", "cov", "gini", "throughput")}
-    return {"posts": measured.posts, **rounded, "loads": list(measured.loads)}
-
-
 def _print(summary: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print(json.dumps(summary))
@@ -296,17 +232,17 @@ def _print(summary: dict[str, Any], as_json: bool) -> None:
             table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, int | float) else str(value))
     screen().print(table)
     if "loads" in summary:
-        _print_loads(summary["loads"], summary.get("predicted_ms", []))
+        _print_loads(summary["loads"], summary.get("predicted_ms"))
 
 
-def _print_loads(loads: list[int], times_ms: list[float]) -> None:
-    """Print a bar per matcher, by load, with its predicted time; of many matchers only both ends."""
-    ranked = sorted(enumerate(loads), key=lambda item: -item[1])
+def _print_loads(loads: list[int], times_ms: list[float] | None = None) -> None:
+    """Print a bar per matcher, by posts or by predicted time if known; of many matchers only both ends."""
+    ranked = sorted(enumerate(loads if times_ms is None else times_ms), key=lambda item: -item[1])
     shown = ranked if len(ranked) <= _MAX_BARS else [*ranked[: _MAX_BARS // 2], *ranked[-_MAX_BARS // 2 :]]
-    longest = max(1, ranked[0][1])
+    longest = ranked[0][1] or 1
     for position, (matcher, load) in enumerate(shown):
         if len(shown) < len(ranked) and position == _MAX_BARS // 2:
             screen().print(f"  … {len(ranked) - len(shown)} more matchers")
-        time_ms = f", {times_ms[matcher]:,.1f} ms" if times_ms else ""
         bar = "█" * max(1, round(40 * load / longest)) if load else ""
-        screen().print(f"  {matcher:>4} {bar} {load:,} posts{time_ms}")
+        time_text = "" if times_ms is None else f", {times_ms[matcher]:,.1f} ms predicted"
+        screen().print(f"  {matcher:>4} {bar} {loads[matcher]:,} posts{time_text}")
