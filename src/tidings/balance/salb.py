@@ -26,6 +26,7 @@ from tidings.text.byte_masks import lowest_bit
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _OVERLOAD_WEIGHT = 4.0  # results hardly differ from 2 to 8
+_PREFETCHED_POSTS = np.uint64(32)
 _SAMPLED_POSTS_PER_TERM = 500  # enough to estimate which terms it co-occurs with
 
 
@@ -43,7 +44,8 @@ def salb_plus(corpus: Corpus, matchers: int, work: NDArray[np.int64] | None = No
     chosen = _assign_terms(corpus, matchers, np.float64(_OVERLOAD_WEIGHT), extra_work)
     loads = np.array(measure_word_plan(corpus, HotSplits.unsplit(chosen), matchers).loads, np.int64)
     np.add.at(loads, chosen, extra_work)
-    order, scratch = _order_terms(corpus, extra_work), (np.zeros(matchers, np.int64), np.zeros(matchers, np.uint64))
+    order = _order_terms(corpus, extra_work)
+    scratch = (np.zeros(matchers, np.int64), np.zeros((matchers + 63) // 64 + 1, np.uint64))
     texts = (corpus.post_terms, corpus.post_starts, corpus.term_posts, corpus.term_starts)
     _reassign(*texts, order, extra_work, np.float64(_OVERLOAD_WEIGHT), loads, *scratch, chosen)
     return chosen
@@ -145,27 +147,35 @@ def _assign(posts, term_starts, order, work, weight, routed_to, counts, chosen):
 
 
 @inline
-def _count_routed_by_others(post_terms, starts, posts, first, last, term, chosen, routed, seen, count):  # type: ignore[no-untyped-def]
-    """Count for each matcher the posts of a term that other terms route to it. Return the number of posts read so far.
+def _count_routed_by_others(post_terms, starts, posts, first, last, term, chosen, routed, seen):  # type: ignore[no-untyped-def]
+    """Count for each matcher the posts of a term that other terms route to it.
 
-    For a frequent term, a few hundred posts are extrapolated. `seen` is the last post read that each matcher gets.
+    For a frequent term, a few hundred posts are extrapolated. `seen` is scratch space: a bitmap, zero before and after
+    (setting bits has no branches, which could not be predicted), and one number, which has no meaning.
     """
     routed[:] = 0
     step = max(_ONE, (last - first) // uint64(_SAMPLED_POSTS_PER_TERM))
-    for at in range(first, last, step):
-        post = uint64(posts[at])
-        count += _ONE
-        for place in range(starts[post], starts[post + _ONE]):
-            other = uint64(post_terms[place])
-            matcher = uint64(chosen[other])
-            if other != term and seen[matcher] != count:
-                seen[matcher] = count
-                routed[matcher] += 1
+    parts = uint64(seen.size) - _ONE
+    for block in range(first, last, step * _PREFETCHED_POSTS):
+        end = min(last, block + step * _PREFETCHED_POSTS)
+        for at in range(block, end, step):  # reads the posts of a block into the cache, at the same time
+            seen[parts] += uint64(post_terms[starts[uint64(posts[at])]])
+        for at in range(block, end, step):
+            post = uint64(posts[at])
+            for place in range(starts[post], starts[post + _ONE]):
+                other = uint64(post_terms[place])
+                matcher = uint64(chosen[other])
+                seen[matcher >> uint64(6)] |= uint64(other != term) << (matcher & uint64(63))
+            for part in range(parts):
+                left = seen[part]
+                while left != 0:
+                    routed[part * uint64(64) + lowest_bit(left)] += 1
+                    left &= left - _ONE
+                seen[part] = _ZERO
     if step > _ONE:
         frequency, sampled = int64(last - first), int64((last - first + step - _ONE) // step)
         for matcher in range(uint64(routed.size)):
             routed[matcher] = routed[matcher] * frequency // sampled
-    return count
 
 
 @kernel(
@@ -184,13 +194,13 @@ def _count_routed_by_others(post_terms, starts, posts, first, last, term, chosen
 )
 def _reassign(post_terms, starts, posts, term_starts, order, work, weight, loads, routed, seen, chosen):  # type: ignore[no-untyped-def]
     """Remove every term from its matcher and assign it again; `loads` are those of `chosen` before and after."""
-    total, count = int64(0), _ZERO
+    total = int64(0)
     for matcher in range(uint64(loads.size)):
         total += loads[matcher]
     for rank in range(uint64(order.size)):
         term = uint64(order[rank])
         first, last = term_starts[term], term_starts[term + _ONE]
-        count = _count_routed_by_others(post_terms, starts, posts, first, last, term, chosen, routed, seen, count)
+        _count_routed_by_others(post_terms, starts, posts, first, last, term, chosen, routed, seen)
         frequency, before = int64(last - first), uint64(chosen[term])
         loads[before] -= frequency - routed[before] + work[term]
         total -= frequency - routed[before] + work[term]

@@ -244,5 +244,5 @@ def _print_loads(loads: list[int], times_ms: list[float] | None = None) -> None:
         if len(shown) < len(ranked) and position == _MAX_BARS // 2:
             screen().print(f"  … {len(ranked) - len(shown)} more matchers")
         bar = "█" * max(1, round(40 * load / longest)) if load else ""
-        time_text = "" if times_ms is None else f", {times_ms[matcher]:,.1f} ms predicted"
+        time_text = "" if times_ms is None else f", {times_ms[matcher]:,.3g} ms predicted"
         screen().print(f"  {matcher:>4} {bar} {loads[matcher]:,} posts{time_text}")
