@@ -74,7 +74,7 @@ def _match_by_words(
     return match_index(create_index(folder, subscription_table(queries), plan, fit)[0], posts, batch_size)
 
 
-def _match_by_space(
+def match_by_space(
     folder: Path,
     queries: Sequence[str],
     posts: Sequence[RawPost],
@@ -88,7 +88,7 @@ def _match_by_space(
     plan, fit = PlanRecord(algorithm, matchers, 7), spatial_plan_fitter(algorithm, posts, matchers)
     if is_merged is None:
         return match_index(create_index(folder, subscription_table(queries), plan, fit)[0], posts, batch_size)
-    index = _create_changed_index(folder, queries, plan, fit)
+    index = create_changed_index(folder, queries, plan, fit)
     return match_index(merge_index(index) if is_merged else index, posts, batch_size)
 
 
@@ -104,11 +104,11 @@ def _match_changed(
 ) -> Matches:
     fit = word_plan_fitter(plan.algorithm, posts, plan.matchers) if plan is not None else None
     statistics = _count_terms(posts) if has_statistics else None
-    index = _create_changed_index(folder, queries, plan, fit, statistics)
+    index = create_changed_index(folder, queries, plan, fit, statistics)
     return match_index(merge_index(index) if is_merged else index, posts, batch_size)
 
 
-def _create_changed_index(
+def create_changed_index(
     folder: Path,
     queries: Sequence[str],
     plan: PlanRecord | None,
@@ -157,7 +157,7 @@ def _match_with_trie(folder: Path, queries: Sequence[str], posts: Sequence[RawPo
 def _match_with_decompiled_trie(
     folder: Path, queries: Sequence[str], posts: Sequence[RawPost], batch_size: int
 ) -> Matches:
-    index = _create_changed_index(folder, queries, None)
+    index = create_changed_index(folder, queries, None)
     views = index.open_shard(0)
     matchers = [(TrieMatcher(decompile(view.segment, view.removed)), segment_ids(view)) for view in views]
     return match_batches(matchers, analyze_posts(index.analyzer(), posts, batch_size))
@@ -182,18 +182,18 @@ _IN_FOLDER: Mapping[str, MatchInFolder] = {
     "gfcl on 70 matchers": partial(_match_by_words, matchers=70, algorithm="gfcl", placer="random"),
     "salb on 3 matchers after changes": partial(_match_changed, plan=PlanRecord("salb", 3, 7, "lasp")),
     "salb+ on 5 matchers after a merge": partial(_match_changed, plan=PlanRecord("salb+", 5, 7), is_merged=True),
-    "hybrid on 4 matchers": partial(_match_by_space, algorithm="hybrid", matchers=4),
-    "hybrid on 70 matchers": partial(_match_by_space, algorithm="hybrid", matchers=70),
-    "hybrid on 3 matchers after changes": partial(_match_by_space, algorithm="hybrid", matchers=3, is_merged=False),
-    "hybrid on 5 matchers after a merge": partial(_match_by_space, algorithm="hybrid", matchers=5, is_merged=True),
-    "grid on 3 matchers": partial(_match_by_space, algorithm="grid", matchers=3),
-    "kdtree on 4 matchers after changes": partial(_match_by_space, algorithm="kdtree", matchers=4, is_merged=False),
-    "rtree on 5 matchers": partial(_match_by_space, algorithm="rtree", matchers=5),
-    "frequency on 3 matchers after a merge": partial(
-        _match_by_space, algorithm="frequency", matchers=3, is_merged=True
-    ),
-    "hypergraph on 3 matchers": partial(_match_by_space, algorithm="hypergraph", matchers=3),
-    "metric on 4 matchers": partial(_match_by_space, algorithm="metric", matchers=4),
+    "hybrid on 4 matchers": partial(match_by_space, algorithm="hybrid", matchers=4),
+    "hybrid on 70 matchers": partial(match_by_space, algorithm="hybrid", matchers=70),
+    "hybrid on 3 matchers after changes": partial(match_by_space, algorithm="hybrid", matchers=3, is_merged=False),
+    "hybrid on 5 matchers after a merge": partial(match_by_space, algorithm="hybrid", matchers=5, is_merged=True),
+    "kdt on 4 matchers": partial(match_by_space, algorithm="kdt", matchers=4),
+    "kdt on 3 matchers after changes": partial(match_by_space, algorithm="kdt", matchers=3, is_merged=False),
+    "grid on 3 matchers": partial(match_by_space, algorithm="grid", matchers=3),
+    "kdtree on 4 matchers after changes": partial(match_by_space, algorithm="kdtree", matchers=4, is_merged=False),
+    "rtree on 5 matchers": partial(match_by_space, algorithm="rtree", matchers=5),
+    "frequency on 3 matchers after a merge": partial(match_by_space, algorithm="frequency", matchers=3, is_merged=True),
+    "hypergraph on 3 matchers": partial(match_by_space, algorithm="hypergraph", matchers=3),
+    "metric on 4 matchers": partial(match_by_space, algorithm="metric", matchers=4),
     "trie": _match_with_trie,
     "decompiled trie after changes": _match_with_decompiled_trie,
 }

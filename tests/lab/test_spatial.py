@@ -10,7 +10,7 @@ from tidings.index.builder import create_index
 from tidings.matching.segment_matcher import SegmentMatcher
 from tidings.plan.load_model import WorkModel
 from tidings_lab import REPOSITORY
-from tidings_lab.calibrate_work_model import fit_ns
+from tidings_lab.calibrate_work_model import calibrate_work, fit_ns
 from tidings_lab.located_posts import as_located, generate_located
 from tidings_lab.results import RESULTS, find_newest
 from tidings_lab.simulated_spatial_matchers import MeasuredRun, SimulatedSpatialCluster, renumber
@@ -120,3 +120,10 @@ def test_matches_are_counted_without_duplicates(tmp_path):
         assert work.matching.shape == (1, 1, 4)
         assert work.to_dict()["hits"] >= expected
         assert work.to_dict()["latency_ms"] > 0
+
+
+def test_every_matcher_is_counted_and_timed():
+    work = calibrate_work(generate_located(600, 1), 200, posts=300)
+    assert (work.counts.shape, work.matching.shape, work.updating.shape) == ((4, 96), (96,), (96,))
+    assert (work.counts[0] > 0).any()
+    assert ((work.matching > 0) == (work.counts[0] > 0)).all(), "matchers that get posts take time"

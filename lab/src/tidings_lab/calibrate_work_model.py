@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tidings.balance.spatial_fit import build_workload
 from tidings.balance.work_model import WorkModel, WorkSample
-from tidings.index.builder import create_index
+from tidings.index.builder import create_index, order_by_posts
 from tidings.index.compile import GrowingVocabulary, compile_subscriptions
 from tidings.index.decompile import decompile
 from tidings.index.id_lookup import find_ids
@@ -29,15 +29,17 @@ from tidings.matching.segment_matcher import SegmentMatcher
 from tidings.plan.load_model import LoadModel
 from tidings.query.conjunctions import Conjunctions
 from tidings.text.analyzer import AnalyzedBatch
+from tidings.text.term_statistics import TermStatistics
 from tidings_lab import results
 from tidings_lab.located_posts import GEO_TWEETS, as_located, load_located
 from tidings_lab.progress import Report, print_line
 from tidings_lab.results import Result
 from tidings_lab.simulated_spatial_matchers import MeasuredRun, SimulatedSpatialCluster, measure_in_turns, renumber
-from tidings_lab.spatial_workload import QUERY_SETS, Tweets, draw_subscriptions
+from tidings_lab.spatial_workload import Tweets, draw_subscriptions
 
 _REPEATS = 5
 _BATCH = 5_000
+_QUERY_SETS = ("Q1", "Q2", "Q3")
 _PLANS = ("kdtree", "grid", "kdt", "metric")
 _SUBSCRIPTIONS = (50_000, 200_000)
 _SEED = 1
@@ -65,21 +67,28 @@ def calibrate_work(tweets: pa.Table, subscriptions: int, posts: int = 40_000, se
     """Count and time the work of the matchers of spatial plans and of a plan by terms, on all query sets."""
     known, unseen = tweets.slice(0, posts), tweets.slice(posts, posts)
     drawn_from, counted, times = Tweets.of(known), [], []
-    for query_set in QUERY_SETS:
+    for query_set in _QUERY_SETS:
         drawn = draw_subscriptions(query_set, subscriptions, drawn_from, seed)
         new = renumber(draw_subscriptions(query_set, posts // 10, drawn_from, seed + 1), subscriptions)
-        vocabulary = GrowingVocabulary()
-        compiled = compile_subscriptions(drawn, vocabulary)
-        sample = WorkSample.build(build_workload(vocabulary.added.terms(), compiled.conjunctions, as_located(unseen)))
         with TemporaryDirectory() as folder:
             clusters = [SimulatedSpatialCluster.learn(Path(folder) / n, drawn, n, 8, as_located(known)) for n in _PLANS]
+            sample = WorkSample.build(build_workload(*_compile(drawn, known), as_located(unseen)))
             runs = [MeasuredRun(cluster, cluster.analyze(unseen), new) for cluster in clusters]
             for cluster, work in zip(clusters, measure_in_turns(runs, _REPEATS), strict=True):
                 updates_per_row = posts / 10 / len(sample.workload.anchors)
                 counted.append(sample.count_operations(cluster.plan) * [[1], [1], [1], [updates_per_row]])
-                times.append([work.matching.min(axis=0), work.updating.min(axis=0)])
+                times.append([work.matching.min(axis=0).sum(axis=0), work.updating.min(axis=0)])
     counts, (matching, updating) = np.concatenate(counted, axis=1), np.concatenate(times, axis=1)
     return WorkCounts(counts, 1e9 * matching, 1e9 * updating)
+
+
+def _compile(subscriptions: pa.Table, posts: pa.Table) -> tuple[Sequence[bytes], Conjunctions]:
+    """Return the terms and the conjunctions of subscriptions, with the anchors that an index learns from posts."""
+    vocabulary = GrowingVocabulary()
+    compiled = compile_subscriptions(subscriptions, vocabulary)
+    terms = vocabulary.added.terms()
+    statistics = TermStatistics.of(as_located(posts)[0])
+    return terms, order_by_posts(compiled.conjunctions, terms, statistics)[0]
 
 
 @dataclass(frozen=True, slots=True)
