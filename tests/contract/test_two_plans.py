@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.balance.test_migration import MATCHERS, MIXED_QUERIES, Stream, Workload
+from tests.balance.test_migration import MATCHERS, MIXED_QUERIES, Stream, Workload, move_random_cells
 
 from tidings.balance.spatial_fit import spatial_fitter
 from tidings.balance.spatial_registry import SPATIAL_PARTITIONERS
@@ -38,7 +38,7 @@ def workload() -> Workload:
 
 @pytest.fixture
 def stream(request, tmp_path, workload) -> Iterator[Stream]:
-    """A stream with two plans of different kinds; few subscriptions follow the current one."""
+    """A stream with two plans of different kinds, the previous one after a local step."""
     name = request.param
     with open_store(tmp_path) as store:
         stream = Stream.start(workload, store, tmp_path, name, SUBSCRIPTIONS)
@@ -49,6 +49,7 @@ def stream(request, tmp_path, workload) -> Iterator[Stream]:
             plan = fit(index.vocabulary.terms(), live_conjunctions(index))
             return prepare_dual_plan(index, plan)
 
+        stream.switch(lambda index: move_random_cells(index, np.random.default_rng(2)))
         stream.switch(prepare)
         yield stream
 
@@ -98,6 +99,29 @@ def test_slices_with_updates_and_crashes_find_what_the_scan_finds(stream):
     assert count_by_plan(stream.updater.index)[0] == 0
     for version, matches in pinned.items():  # a batch that is replayed uses the version that it began with
         assert match_index(stream.updater.open_version(version), stream.workload.posts, 40) == matches
+
+
+@pytest.mark.parametrize("stream", SPATIAL_PARTITIONERS, indirect=True)
+def test_cells_move_while_two_plans_are_in_use(stream):
+    """Local steps change the current plan between the slices; the previous one stays as it is."""
+    rng = np.random.default_rng(11)
+    previous = stream.updater.index.manifest.plan.previous_file
+    steps = 0
+    while stream.updater.index.manifest.plan.previous_file:
+        version = stream.updater.index.manifest.plan.version
+        index = stream.switch(lambda index: move_random_cells(index, rng))
+        assert index.manifest.plan.version == version + 1
+        assert index.manifest.plan.previous_file == previous
+        assert stream.match() == stream.expected()
+        stream.switch(lambda index: prepare_slice(index, 2 * SLICE).version)
+        assert stream.match() == stream.expected()
+        stream.change(rng, 7, 9)
+        stream.updater.refresh()
+        assert stream.match() == stream.expected()
+        steps += 1
+    assert steps >= 2
+    stream.switch(lambda index: move_random_cells(index, rng))
+    assert stream.match() == stream.expected()
 
 
 @pytest.mark.parametrize("stream", ["hybrid"], indirect=True)
