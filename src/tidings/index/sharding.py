@@ -16,6 +16,7 @@ from tidings.plan.placement.shard_terms import ReadShardTerms
 from tidings.plan.words import WordPlan
 from tidings.query.anchors import Anchors, anchor_terms
 from tidings.query.conjunctions import Conjunctions
+from tidings.ragged import sorted_unique
 
 if TYPE_CHECKING:
     from tidings.index.spatial_shards import SpatialAnchors
@@ -71,8 +72,9 @@ def shard_by_term(
         return
     splits = _splits_by_term(conjunctions, word_plan, text_of)
     split_terms = np.flatnonzero(splits.counts > 1).astype(np.uint32)
+    conjunctions = _put_unsplit_first(conjunctions, split_terms)
     row, matcher = _place(conjunctions, plan, splits, split_terms, shard_terms)
-    is_shared = _is_shared(conjunctions.subscription[row], matcher)
+    is_shared = _is_shared(conjunctions, row, matcher)
     for number in np.unique(matcher).tolist():
         part = conjunctions.select(row[matcher == number])
         yield ShardInput.of(
@@ -146,7 +148,23 @@ def _splits_by_term(
     return HotSplits(matchers, starts.astype(np.uint64))
 
 
-def _is_shared(subscription: NDArray[np.uint32], matcher: NDArray[np.uint16]) -> NDArray[np.uint8]:
-    """Return 1 for each subscription whose conjunctions are on several matchers."""
-    pairs = np.unique(subscription.astype(np.uint64) << np.uint64(16) | matcher)
-    return (np.bincount((pairs >> np.uint64(16)).astype(np.int64)) > 1).astype(np.uint8)
+def _put_unsplit_first(conjunctions: Conjunctions, split_terms: NDArray[np.uint32]) -> Conjunctions:
+    """Order terms so that the first one is the anchor that posts are routed by: the matcher looks for no other."""
+    if not len(split_terms):
+        return conjunctions
+    count = len(conjunctions.terms)
+    is_unsplit = ~np.isin(conjunctions.terms, split_terms)
+    return conjunctions.order_terms((count - np.arange(count) + count * is_unsplit).astype(np.uint32))
+
+
+def _is_shared(conjunctions: Conjunctions, row: NDArray[np.intp], matcher: NDArray[np.uint16]) -> NDArray[np.uint8]:
+    """Return 1 for each subscription that several matchers may find in a post: by several anchors."""
+    subscription = conjunctions.subscription[row].astype(np.int64)
+    several_matchers = has_several(subscription, matcher)
+    return (several_matchers & has_several(conjunctions.subscription, anchor_terms(conjunctions))).astype(np.uint8)
+
+
+def has_several(subscription: NDArray[np.integer], values: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Return whether each subscription has several distinct values."""
+    pairs = sorted_unique(subscription.astype(np.uint64) << np.uint64(32) | values.astype(np.uint64))
+    return np.bincount((pairs >> np.uint64(32)).astype(np.int64)) > 1

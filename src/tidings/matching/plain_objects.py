@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tidings.index.layout import TERM_MASK
 from tidings.query.condition import LiteralTest, pass_tests
 from tidings.query.conjunctions import Conjunctions
 from tidings.query.geo.geometry import contains
@@ -43,7 +44,7 @@ def iter_conjunctions(conjunctions: Conjunctions) -> Iterator[PlainConjunction]:
 
 def iter_posts(batch: AnalyzedBatch, positions: NDArray[np.float64]) -> Iterator[PlainPost]:
     for (start, end), (lon, lat) in zip(batch.bounds.tolist(), positions.tolist(), strict=True):
-        sequence = batch.terms[start:end].tolist()
+        sequence = (batch.terms[start:end] & TERM_MASK).tolist()
         yield PlainPost(set(sequence), sequence, lon, lat)
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tidings.index.layout import HAS_RESIDUAL, TERM_MASK
 from tidings.jit import inline, kernel, read, write
 from tidings.query.residual import check_residual, has_term
+from tidings.text.analyzer import COMPANION
 from tidings.text.byte_masks import prefetch
 
 # Offsets in the state array.
@@ -44,23 +45,24 @@ def has_entry_terms(bitmap, entry, second_term, third_fourth):  # type: ignore[n
 @inline
 def _mark(bitmap, terms, start, end):  # type: ignore[no-untyped-def]
     for at in range(start, end):
-        term = uint64(terms[at])
+        term = uint64(terms[at] & TERM_MASK)
         bitmap[term >> uint64(3)] |= uint8(1) << uint8(term & uint64(7))
     bitmap[_ZERO] |= uint8(1)  # every post has term 0, "no further term"
 
 
 @inline
 def _mark_and_list_anchors(bitmap, terms, start, end, posting_start, second_term, anchors):  # type: ignore[no-untyped-def]
-    """Mark the terms of one post; list the distinct ones with postings and prefetch these."""
+    """Mark the terms of one post; list the distinct ones with postings that are no companions, and prefetch these."""
     count = _ZERO
     bitmap[_ZERO] |= uint8(1)
     for at in range(start, end):
-        term = uint64(terms[at])
+        term = uint64(terms[at] & TERM_MASK)
         byte, bit = term >> uint64(3), uint8(1) << uint8(term & uint64(7))
         first = uint64(posting_start[term])
         prefetch(second_term, first)
         anchors[count] = terms[at]
-        count += uint64(first < uint64(posting_start[term + _ONE]) and bitmap[byte] & bit == 0)
+        is_anchor = terms[at] < COMPANION and first < uint64(posting_start[term + _ONE])
+        count += uint64(is_anchor and bitmap[byte] & bit == 0)
         bitmap[byte] |= bit
     return count
 
@@ -68,7 +70,7 @@ def _mark_and_list_anchors(bitmap, terms, start, end, posting_start, second_term
 @inline
 def unmark(bitmap, terms, start, end):  # type: ignore[no-untyped-def]
     for at in range(start, end):
-        bitmap[uint64(terms[at]) >> uint64(3)] = uint8(0)
+        bitmap[uint64(terms[at] & TERM_MASK) >> uint64(3)] = uint8(0)
 
 
 @inline

@@ -7,10 +7,12 @@ from numba import float64, types, uint8, uint32, uint64
 from numpy.typing import NDArray
 
 from tidings.index.grid import SIZES, find_postings_at, is_outside, is_within, margins_to_box, slot_of
+from tidings.index.layout import TERM_MASK
 from tidings.jit import inline, kernel, read, write
 from tidings.matching.postings_kernel import POST, USED, has_entry_terms, unmark
 from tidings.query.geo.geometry import is_inside
 from tidings.query.residual import has_term
+from tidings.text.analyzer import COMPANION
 from tidings.text.byte_masks import prefetch
 
 _ZERO = np.uint64(0)
@@ -38,10 +40,10 @@ def _mark_and_list_anchors(bitmap, terms, start, end, anchor_sizes, anchors):  #
     count = uint64(anchor_sizes[_ZERO] != 0)
     bitmap[_ZERO] |= uint8(1)
     for at in range(start, end):
-        term = uint64(terms[at])
+        term = uint64(terms[at] & TERM_MASK)
         byte, bit = term >> uint64(3), uint8(1) << uint8(term & uint64(7))
         anchors[count] = terms[at]
-        count += uint64(anchor_sizes[term] != 0 and bitmap[byte] & bit == 0)
+        count += uint64(terms[at] < COMPANION and anchor_sizes[term] != 0 and bitmap[byte] & bit == 0)
         bitmap[byte] |= bit
     return count
 

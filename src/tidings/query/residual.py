@@ -22,6 +22,7 @@ from tidings.query.geo.geometry import Row, encode_region, is_inside
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
+_TERM_MASK = np.uint32(0x7FFFFFFF)  # without the flag `COMPANION`
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,7 @@ def _has_phrase(code, at, length, terms, start, end):  # type: ignore[no-untyped
     first = start
     while first + length <= end:
         offset = _ZERO
-        while offset < length and terms[first + offset] == code[at + offset]:
+        while offset < length and terms[first + offset] & _TERM_MASK == code[at + offset]:
             offset += _ONE
         if offset == length:
             return True

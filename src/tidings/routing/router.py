@@ -23,12 +23,17 @@ from tidings.text.byte_masks import lowest_bit
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
+_TWO = np.uint64(2)
 _NO_SHEDDING = ShedDecision()
 
 
 @dataclass(frozen=True, slots=True)
 class MatcherBatch:
-    """The posts of a batch for one matcher, each with the terms that this matcher needs."""
+    """The posts of a batch for one matcher, each with the terms that this matcher needs.
+
+    `COMPANION` flags a term that another matcher is responsible for, or that is no active anchor: the matcher needs it,
+    but not its posting list. So a match is not found twice because several matchers have a copy of the subscription.
+    """
 
     matcher: int
     posts: NDArray[np.uint32]
@@ -108,9 +113,9 @@ class Router:
         ends = offsets.copy()
         needed = self._always.copy()
         longest = int((batch.bounds[:, 1] - batch.bounds[:, 0]).max(initial=0))
-        needs = (self._matchers_of_term, self._companions, self._always, self._is_used)
-        scratch = np.empty((longest, 2), np.uint64)
-        _distribute(*posts, active, bits, *needs, self._gaps_after, needed, scratch, ends, rows, terms)
+        needs = (self._matchers_of_term, self._is_split, self._companions, self._always, self._is_used)
+        scratch = np.empty((longest, 3), np.uint64)
+        _distribute(*posts, active, hashes, bits, *needs, self._gaps_after, needed, scratch, ends, rows, terms)
         return RoutedBatch(slice_batches(offsets, ends, rows, terms), counts, spread)
 
     @cached_property
@@ -164,10 +169,10 @@ def _has_companion(companions, term, signature):  # type: ignore[no-untyped-def]
 
 
 @inline
-def _route_to_split(of_term, term, post, key, bits):  # type: ignore[no-untyped-def]
-    """Route a post to one of the splits of a hot term; each split has all subscriptions of the term.
+def _choose_split(of_term, term, key):  # type: ignore[no-untyped-def]
+    """Return the matcher of one of the splits of a hot term; each split has all subscriptions of the term.
 
-    The content of the post decides, so that small batches are spread too.
+    The content of the post decides, so that small batches are spread too. Without splits, return a number too large.
     """
     splits = _ZERO
     for word in range(uint64(of_term.shape[1])):
@@ -175,17 +180,24 @@ def _route_to_split(of_term, term, post, key, bits):  # type: ignore[no-untyped-
         while left != 0:
             splits += _ONE
             left &= left - _ONE
-    if splits == 0:
-        return
-    remaining = split_of(key, term, splits)
+    remaining = split_of(key, term, splits) if splits > 0 else _ZERO
     for word in range(uint64(of_term.shape[1])):
         left = of_term[term, word]
         while left != 0:
             if remaining == 0:
-                bits[post, word] |= left & (~left + _ONE)
-                return
+                return word * uint64(64) + lowest_bit(left)
             remaining -= _ONE
             left &= left - _ONE
+    return uint64(of_term.shape[1]) * uint64(64)
+
+
+@inline
+def _anchored_at(of_term, is_split, term, key, word):  # type: ignore[no-untyped-def]
+    """Return the matchers, of 64, that look for an active anchor."""
+    if is_split[term] == 0:
+        return of_term[term, word]
+    matcher = _choose_split(of_term, term, key)
+    return _ONE << (matcher & uint64(63)) if matcher >> uint64(6) == word else _ZERO
 
 
 @kernel(
@@ -216,11 +228,8 @@ def _route(terms, bounds, positions, hashes, of_term, is_split, of_cell, compani
             active[used] = terms[at]
             used += uint64(_has_companion(companions, term, signature))
         for at in range(start, used):
-            if is_split[uint64(active[at])] != 0:
-                _route_to_split(of_term, uint64(active[at]), post, hashes[post], bits)
-                continue
             for word in range(width):
-                bits[post, word] |= of_term[uint64(active[at]), word]
+                bits[post, word] |= _anchored_at(of_term, is_split, uint64(active[at]), hashes[post], word)
         if used < end:
             active[used] = uint32(0)
         lon, lat = positions[post * uint64(2)], positions[post * uint64(2) + _ONE]
@@ -245,28 +254,36 @@ def count_outputs(bounds, bits, sizes):  # type: ignore[no-untyped-def]
 
 
 @inline
-def _add_needed(active, start, end, word, at_matchers, of_term, companions, needed):  # type: ignore[no-untyped-def]
-    """Add the active anchors of a post and their companions to the terms that its matchers need."""
-    for at in range(start, end):
-        term = uint64(active[at])
-        if term == 0:
-            break
-        left = of_term[term, word] & at_matchers
-        while left != 0:
-            matcher = word * uint64(64) + lowest_bit(left)
-            for part in range(uint64(SIGNATURE_WORDS)):
-                needed[matcher, part] |= companions[term, part]
-            needed[matcher, signature_word(term)] |= signature_mask(term)
-            left &= left - _ONE
-
-
-@inline
 def _look_up_terms(terms, start, end, word, at_matchers, is_used, gaps_after, looked_up):  # type: ignore[no-untyped-def]
     """Write per term of a post: the matchers that use it, its bit in a signature, whether gaps after it are kept."""
     for at in range(start, end):
         term = uint64(terms[at])
         looked_up[at - start, _ZERO] = is_used[term, word] & at_matchers
         looked_up[at - start, _ONE] = signature_bit(term) | uint64(gaps_after[term]) << uint64(8)
+
+
+@inline
+def _look_up_anchors(terms, active, start, end, word, at_matchers, of_term, is_split, key, looked_up):  # type: ignore[no-untyped-def]
+    """Write per term of a post the matchers that look for it. `active` has its active anchors, in order."""
+    number = start
+    for at in range(start, end):
+        looked_up[at - start, _TWO] = _ZERO
+        if number < end and active[number] == terms[at] and terms[at] != 0:
+            looked_up[at - start, _TWO] = _anchored_at(of_term, is_split, uint64(terms[at]), key, word) & at_matchers
+            number += _ONE
+
+
+@inline
+def _add_needed(terms, start, end, word, companions, looked_up, needed):  # type: ignore[no-untyped-def]
+    """Add the active anchors of a post and their companions to the terms that its matchers need."""
+    for at in range(start, end):
+        term, left = uint64(terms[at]), looked_up[at - start, _TWO]
+        while left != 0:
+            matcher = word * uint64(64) + lowest_bit(left)
+            for part in range(uint64(SIGNATURE_WORDS)):
+                needed[matcher, part] |= companions[term, part]
+            needed[matcher, signature_word(term)] |= signature_mask(term)
+            left &= left - _ONE
 
 
 @inline
@@ -279,7 +296,8 @@ def _choose_terms(terms, start, end, bit, needed, looked_up, chosen, used):  # t
     for at in range(start, end):
         used_by, info = looked_up[at - start, _ZERO], looked_up[at - start, _ONE]
         is_needed = (used_by >> bit) & (needed[(info >> uint64(6)) & uint64(3)] >> (info & uint64(63))) & _ONE
-        chosen[used] = terms[at] * uint32(is_needed)
+        is_companion = (looked_up[at - start, _TWO] >> bit) & _ONE ^ _ONE
+        chosen[used] = (terms[at] | uint32(is_companion << uint64(31))) * uint32(is_needed)
         used += is_needed | gap
         gap = is_needed & (info >> uint64(8))
     return used
@@ -290,8 +308,10 @@ def _choose_terms(terms, start, end, bit, needed, looked_up, chosen, used):  # t
     read(uint32),
     read(uint32, 2),
     read(uint32),
+    read(uint64),
     read(uint64, 2),
     read(uint64, 2),
+    read(uint8),
     read(uint64, 2),
     read(uint64, 2),
     read(uint64, 2),
@@ -303,7 +323,22 @@ def _choose_terms(terms, start, end, bit, needed, looked_up, chosen, used):  # t
     write(uint32),
 )
 def _distribute(  # type: ignore[no-untyped-def]
-    terms, bounds, active, bits, of_term, companions, always, is_used, gaps_after, needed, looked_up, offsets, rows, out
+    terms,
+    bounds,
+    active,
+    hashes,
+    bits,
+    of_term,
+    is_split,
+    companions,
+    always,
+    is_used,
+    gaps_after,
+    needed,
+    looked_up,
+    offsets,
+    rows,
+    out,
 ):
     """Write the posts of every matcher and the terms that it needs of each.
 
@@ -317,8 +352,9 @@ def _distribute(  # type: ignore[no-untyped-def]
             left = bits[post, word]
             if left == 0:
                 continue
-            _add_needed(active, start, end, word, left, of_term, companions, needed)
             _look_up_terms(terms, start, end, word, left, is_used, gaps_after, looked_up)
+            _look_up_anchors(terms, active, start, end, word, left, of_term, is_split, hashes[post], looked_up)
+            _add_needed(terms, start, end, word, companions, looked_up, needed)
             while left != 0:
                 bit = lowest_bit(left)
                 matcher = word * uint64(64) + bit

@@ -20,7 +20,7 @@ from tidings.plan.space import SpatialPlan
 from tidings.ragged import sorted_unique
 from tidings.routing.router import RoutedBatch, Router, count_outputs, count_spread, slice_batches
 from tidings.routing.shed import ShedDecision
-from tidings.text.analyzer import AnalyzedBatch
+from tidings.text.analyzer import COMPANION, AnalyzedBatch
 from tidings.text.byte_masks import lowest_bit
 
 _ZERO = np.uint64(0)
@@ -61,17 +61,18 @@ class SpatialRouter:
     def route(
         self, batch: AnalyzedBatch, positions: NDArray[np.float64], shed: ShedDecision = _NO_SHEDDING
     ) -> RoutedBatch:
-        """Return the posts of every matcher that receives any, with all their terms."""
+        """Return the posts of every matcher that receives any, with all their terms (`MatcherBatch`)."""
         assert not shed.is_on, "only word plans support shedding"
         bits = np.zeros((len(batch), self._width), np.uint64)
-        cells = [grid.route(batch, positions, bits) for grid in self._grids]
+        matcher_of = np.zeros((len(self._grids), len(batch.terms)), np.uint32)
+        cells = [grid.route(batch, positions, bits, row) for grid, row in zip(self._grids, matcher_of, strict=True)]
         sizes = np.zeros((2, self.matchers), np.uint64)
         count_outputs(batch.bounds, bits, sizes)
         offsets = np.concatenate([np.zeros((2, 1), np.uint64), np.cumsum(sizes, axis=1, dtype=np.uint64)], axis=1)
         rows = np.empty((2, int(offsets[0, -1])), np.uint32)
         terms = np.empty(int(offsets[1, -1]), np.uint32)
         ends = offsets.copy()
-        _distribute(batch.terms, batch.bounds, bits, ends, rows, terms)
+        _distribute(batch.terms, batch.bounds, matcher_of[0], matcher_of[-1], bits, ends, rows, terms)
         batches = slice_batches(offsets, ends, rows, terms)
         return RoutedBatch(batches, None, count_spread(bits, self.matchers), cells[0])
 
@@ -107,15 +108,22 @@ class _Grid:
         return sum(array.nbytes for array in arrays)
 
     def route(
-        self, batch: AnalyzedBatch, positions: NDArray[np.float64], bits: NDArray[np.uint64]
+        self,
+        batch: AnalyzedBatch,
+        positions: NDArray[np.float64],
+        bits: NDArray[np.uint64],
+        matcher_of: NDArray[np.uint32],
     ) -> NDArray[np.uint32]:
-        """Add the matchers of each post to its bits; return its cell, or one past the last if it has no position."""
+        """Add the matchers of each post to its bits; return its cell, or one past the last if it has no position.
+
+        `matcher_of` gets the matcher of each term that is an anchor where its post is, plus one.
+        """
         cells = np.empty(len(batch), np.uint32)
         _cells(positions.ravel(), *self._lines, np.uint64(len(self._area_of) - 1), cells)
         areas = self._area_of[cells]
         anchors = (self._anchor_flags, self._table, self._keys)
         located = (self._former_id_of[areas], self._row_of[areas])
-        _route(batch.terms, batch.bounds, *located, *anchors, self._matchers, bits)
+        _route(batch.terms, batch.bounds, *located, *anchors, self._matchers, matcher_of, bits)
         return cells
 
 
@@ -167,9 +175,10 @@ def _set_matcher(matcher, post, bits):  # type: ignore[no-untyped-def]
     read(uint32),
     read(uint64),
     read(uint16, 2),
+    write(uint32),
     write(uint64, 2),
 )
-def _route(terms, bounds, areas, rows, anchor_flags, table, keys, matchers, bits):  # type: ignore[no-untyped-def]
+def _route(terms, bounds, areas, rows, anchor_flags, table, keys, matchers, matcher_of, bits):  # type: ignore[no-untyped-def]
     """Write the matchers of every post as bits; term 0 (no term) is the anchor of conjunctions with only a region.
 
     `areas` has the area of each post as the keys number it, `rows` its row in `matchers`.
@@ -182,11 +191,25 @@ def _route(terms, bounds, areas, rows, anchor_flags, table, keys, matchers, bits
             term = uint64(terms[at])
             if term != 0 and _is_anchor_in(area, term, anchor_flags, table, keys):
                 _set_matcher(uint64(matchers[row, term]), post, bits)
+                matcher_of[at] = uint32(matchers[row, term]) + uint32(1)
 
 
-@kernel(types.void, read(uint32), read(uint32, 2), read(uint64, 2), write(uint64, 2), write(uint32, 2), write(uint32))
-def _distribute(terms, bounds, bits, offsets, rows, output):  # type: ignore[no-untyped-def]
-    """Write the posts of every matcher with all their terms; `offsets` has where its next post and terms go."""
+@kernel(
+    types.void,
+    read(uint32),
+    read(uint32, 2),
+    read(uint32),
+    read(uint32),
+    read(uint64, 2),
+    write(uint64, 2),
+    write(uint32, 2),
+    write(uint32),
+)
+def _distribute(terms, bounds, matcher_of, previous_matcher_of, bits, offsets, rows, output):  # type: ignore[no-untyped-def]
+    """Write the posts of every matcher with all their terms; `offsets` has where its next post and terms go.
+
+    A term is flagged as a companion at matchers to which neither plan assigns it.
+    """
     for post in range(uint64(bounds.shape[0])):
         for word in range(uint64(bits.shape[1])):
             left = bits[post, word]
@@ -194,7 +217,10 @@ def _distribute(terms, bounds, bits, offsets, rows, output):  # type: ignore[no-
                 matcher = word * uint64(64) + lowest_bit(left)
                 to = offsets[_ONE, matcher]
                 for at in range(uint64(bounds[post, _ZERO]), uint64(bounds[post, _ONE])):
-                    output[to] = terms[at]
+                    is_anchor = (
+                        uint64(matcher_of[at]) == matcher + _ONE or uint64(previous_matcher_of[at]) == matcher + _ONE
+                    )
+                    output[to] = terms[at] | (uint32(0) if is_anchor else COMPANION)
                     to += _ONE
                 row = offsets[_ZERO, matcher]
                 rows[_ZERO, row], rows[_ONE, row] = uint32(post), uint32(to)

@@ -16,6 +16,7 @@ from tidings.text.content_hash import hash_term_lists, hash_texts
 from tidings.text.token_cache import TokenCache
 from tidings.text.vocabulary import PackedTerms, TermDictionary
 
+COMPANION = np.uint32(1 << 31)  # flags a term whose posting list a matcher does not need
 NO_FLAGS = np.zeros(0, np.uint8)  # flags of no term: gaps are kept after all terms
 
 
@@ -24,6 +25,7 @@ class AnalyzedBatch:
     """Term ids of a batch of posts: post i has ``terms[bounds[i, 0]:bounds[i, 1]]``.
 
     Words come first, in order, then tags. Id 0 is a gap that no phrase crosses; gaps exist only with `keep_gaps`.
+    Routing may flag terms with `COMPANION`.
     Posts that are not valid UTF-8 have no terms; `rejected` lists their rows. `text_hashes` has a hash of the text of
     each post, if the analyzer was asked for it.
     """
