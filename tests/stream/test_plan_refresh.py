@@ -194,3 +194,14 @@ def test_a_requested_refresh_of_hashed_words_is_ignored_with_a_warning(start_str
     assert [stream.run_batch(), stream.run_batch()] == [1, 1]
     assert events == ["plan refresh ignored reason=\"partitioner 'hash' does not learn from posts\""]
     assert stream.refresher.sample_texts == 0
+
+
+def test_a_refresher_without_a_state_file_writes_none(tmp_path):
+    stream = SimulatedStream(tmp_path, RefreshPolicy())
+    before = {path for path in tmp_path.rglob("*") if "index" not in path.parts}
+    stream.refresher = PlanRefresher(stream.updater, stream.store, PlanSpec.parse("salb+", 4, "anchor"))
+    for _ in range(3):
+        stream.run_batch()
+    assert stream.refresher.history.is_learned
+    assert stream.refresher.history.first_value is not None
+    assert {path for path in tmp_path.rglob("*") if "index" not in path.parts} == before

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -45,7 +44,10 @@ class _PlanKept(Exception):
 
 
 class PlanRefresher:
-    """Decides before every batch whether to fit a new plan. Idle if the index is replicated (`spec` is None)."""
+    """Decides before every batch whether to fit a new plan. Idle if the index is replicated (`spec` is None).
+
+    `state_file` keeps the history of the plan for the next start.
+    """
 
     def __init__(
         self,
@@ -53,7 +55,7 @@ class PlanRefresher:
         store: Store,
         spec: PlanSpec | None = None,
         policy: RefreshPolicy = _DEFAULT_POLICY,
-        state_file: Path = Path(os.devnull),
+        state_file: Path | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._updater, self._store, self._state_file, self._clock = updater, store, state_file, clock
@@ -192,6 +194,8 @@ class PlanRefresher:
         plan = index.manifest.plan
         if plan is None:
             return PlanHistory(1, False, self._clock())
+        if self._state_file is None:
+            return PlanHistory(plan.version, is_learned(plan), self._clock())
         try:
             content = json.loads(self._state_file.read_text("utf-8"))
             since, first_value = float(content["since"]), content["value_at_first"]
@@ -202,6 +206,8 @@ class PlanRefresher:
         return PlanHistory(plan.version, is_learned(plan), self._clock())
 
     def _save_history(self) -> None:
+        if self._state_file is None:
+            return
         history = self.history
         content = {"version": history.version, "since": history.since, "value_at_first": history.first_value}
         write_atomically(self._state_file, json.dumps(content))
