@@ -9,7 +9,7 @@ from tidings.demo.generate import DEMO_QUERIES, generate_posts
 from tidings.index.builder import create_index
 from tidings.index.manifest import PlanRecord
 from tidings.matching.load import MatcherLoad
-from tidings.spark.accumulators import MatcherMetrics
+from tidings.spark.accumulators import MatcherMetrics, RoutingMetrics, RoutingOptions
 from tidings.spark.index_shipping import shared_path_ref
 from tidings.spark.pipeline import match_posts, matched_posts
 from tidings.spark.post_columns import select_all_fields
@@ -54,6 +54,18 @@ def test_every_matcher_reports_its_posts_and_matches(spark, posts, metrics, tmp_
     assert sum(load.matches for load in loads) >= found.num_rows > 0  # a match found by two matchers counts twice
     assert all(load.posts < POSTS for load in loads), "no matcher receives all posts"
     assert loads == metrics.loads_of(7)
+
+
+@pytest.mark.parametrize("share", [0, 5_000, 10_000])
+def test_replicated_index_reports_a_sample_of_the_posts(spark, posts, tmp_path, share):
+    index, metrics = _index(tmp_path / "index"), RoutingMetrics()
+    metrics.begin()
+    routing = RoutingOptions(report=metrics.report, sample_texts=share)
+    matched_posts(select_all_fields(posts), index, shared_path_ref(index), routing=routing).toArrow()
+    texts = metrics.end().sample_texts.to_pylist()
+    assert abs(len(texts) - POSTS * share / 10_000) < 4, "one post more or less per task"
+    expected = {row.text for row in posts.select("text").collect()}
+    assert {text.strip() for text in texts} <= {text.strip() for text in expected}
 
 
 def test_loads_are_reset_between_batches(spark, posts, metrics, tmp_path):

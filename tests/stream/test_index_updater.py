@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidings.errors import IndexDamaged
-from tidings.index.builder import prepare_merge
+from tidings.index.builder import MIN_CHOICES, prepare_merge
 from tidings.index.manifest import PlanRecord, list_versions
 from tidings.index.reader import Index
 from tidings.matching.brute_force import RawPost
 from tidings.store import open_store, subscriptions
 from tidings.stream import index_updater
 from tidings.stream.index_updater import IndexUpdater
+from tidings.stream.recent_terms import MIN_COUNTED_POSTS
 from tidings.testing.pipeline import match_index
 
 POSTS = [RawPost("cats and dogs"), RawPost("storm"), RawPost("fish", 3.0, 3.0)]
@@ -156,7 +158,7 @@ def test_pins_of_an_older_stream_are_ignored(tmp_path):
 def test_the_input_version_of_a_merge_is_kept(tmp_path, monkeypatch):
     may_continue = threading.Event()
     monkeypatch.setattr(index_updater, "_MERGE_MIN_CHANGES", 0)
-    monkeypatch.setattr(index_updater, "prepare_merge", lambda index: may_continue.wait(60) and prepare_merge(index))
+    monkeypatch.setattr(index_updater, "prepare_merge", lambda *args: may_continue.wait(60) and prepare_merge(*args))
     with open_store(tmp_path) as store:
         updater = IndexUpdater(store, tmp_path / "index")
         store.subscriptions.add("cat")
@@ -178,7 +180,7 @@ def test_the_input_version_of_a_merge_is_kept(tmp_path, monkeypatch):
 def test_a_merge_without_disk_space_leaves_the_index_unchanged(tmp_path, monkeypatch):
     attempts = []
 
-    def fail(index):
+    def fail(index, statistics):
         attempts.append(index.version)
         raise OSError(28, "No space left on device")
 
@@ -195,7 +197,7 @@ def test_a_merge_without_disk_space_leaves_the_index_unchanged(tmp_path, monkeyp
 
 
 def test_a_merge_of_a_damaged_index_raises(tmp_path, monkeypatch):
-    def fail(index):
+    def fail(index, statistics):
         raise ValueError("no such word")
 
     monkeypatch.setattr(index_updater, "_MERGE_MIN_CHANGES", 0)
@@ -285,3 +287,65 @@ def test_plan_builds_take_turns_with_others(tmp_path, monkeypatch):
 
 def _no_matches() -> pa.Table:
     return pa.table({"subscription": pa.array([], pa.int64()), "post_row": pa.array([], pa.int64())})
+
+
+def anchors_of(index: Index) -> set[bytes]:
+    """Return all anchors of the base segments."""
+    views = [view for number in range(len(index.manifest.shards)) for view in index.open_shard(number)[:1]]
+    return {index.vocabulary.text_of(term) for view in views for term in view.segment.anchors.tolist()}
+
+
+def add_posts(updater: IndexUpdater, *texts: str) -> None:
+    """Add as many recent posts as are counted."""
+    rows = pa.array(list(texts) * (MIN_COUNTED_POSTS // len(texts)), pa.large_string())
+    updater.terms.recent.add((rows, np.full((len(rows), 2), np.nan)))
+
+
+@both_plans
+def test_anchors_are_chosen_by_recent_posts_once_there_are_enough(tmp_path, plan):
+    with open_store(tmp_path) as store:
+        store.subscriptions.add_many([("storm zebra",)] * MIN_CHOICES)
+        store.subscriptions.add_many([("storm owl",)] * 9)
+        updater = IndexUpdater(store, tmp_path / "index", plan)
+        before = updater.refresh()
+        assert anchors_of(before) == {b"zebra", b"owl"}, "storm has more subscriptions"
+        add_posts(updater, "zebra", "zebra cat")
+        updater.refresh()
+        updater.wait_for_build()
+        index = updater.refresh()
+        assert index.statistics.posts == MIN_COUNTED_POSTS
+        assert anchors_of(index) == {b"storm", b"owl"}, "no post contains them"
+        posts = [RawPost("storm zebra"), RawPost("owl in a storm"), RawPost("zebra owl")]
+        assert match_index(index, posts, 5) == match_index(before, posts, 5)
+        updater.refresh()
+        updater.wait_for_build()
+        assert updater.refresh().version == index.version, "counted once"
+
+
+@both_plans
+def test_merges_count_the_terms_of_recent_posts(tmp_path, plan, monkeypatch):
+    monkeypatch.setattr(index_updater, "_MERGE_MIN_CHANGES", 0)
+    with open_store(tmp_path) as store:
+        store.subscriptions.add_many([("storm zebra",)] * MIN_CHOICES)
+        updater = IndexUpdater(store, tmp_path / "index", plan)
+        add_posts(updater, "zebra")
+        updater.refresh()
+        updater.wait_for_build()
+        assert anchors_of(updater.refresh()) == {b"storm"}
+        for _ in range(20):  # more than are kept
+            add_posts(updater, "storm")
+        store.subscriptions.add_many([("storm zebra",)] * MIN_CHOICES)
+        for _ in range(9):
+            updater.refresh()
+            updater.wait_for_build()
+        assert anchors_of(updater.index) == {b"zebra"}
+
+
+def test_small_indexes_are_not_sampled(tmp_path):
+    with open_store(tmp_path) as store:
+        store.subscriptions.add_many([("storm zebra",)] * 9)
+        updater = IndexUpdater(store, tmp_path / "index")
+        add_posts(updater, "zebra")
+        assert updater.terms.sample_rate(updater.refresh()) == 0
+        updater.wait_for_build()
+        assert updater.refresh().statistics.posts == 0

@@ -81,7 +81,7 @@ def matched_posts(
     extra = [] if folder is None else [StructField(SPILLED_ROWS, LongType())]
     schema = StructType([*fields, *extra])
     if index.manifest.plan is None:
-        rows = posts.mapInArrow(with_metrics(stages.match_and_write(ref, write), ref, report), schema)
+        rows = posts.mapInArrow(with_metrics(stages.match_and_write(ref, write, routing), ref, report), schema)
     else:
         merge = stages.merge_and_write(dedup.hits_schema(index.id_type), write)
         rows = _replies(posts, index, ref, report, routing, posts.columns).mapInArrow(merge, schema)

@@ -53,12 +53,14 @@ def match_replicated(ref: IndexRef) -> Stage:
     return stage
 
 
-def match_and_write(ref: IndexRef, write: WriteResults) -> Stage:
+def match_and_write(ref: IndexRef, write: WriteResults, routing: RoutingOptions = _SEND_ALL) -> Stage:
     """posts with all fields → results, with the whole index (replicated mode)."""
 
     def stage(batches: ArrowBatches) -> ArrowBatches:
-        index = open_index(ref)
-        yield from write(_match_batch(index, batch) for batch in batches)
+        index, stats = open_index(ref), list[RoutingStats]()
+        yield from write(_match_batch(index, batch) for batch in _sample_batches(batches, routing, stats))
+        if stats:
+            routing.report_stats(stats)
         index.end_task()
 
     return stage
@@ -133,6 +135,15 @@ def _sample_posts(
     drawn = min(batch.num_rows, int(batch.num_rows * count / 10_000 + rng.random()))
     rows = np.sort(rng.choice(batch.num_rows, drawn, replace=False))
     return join_searchable(batch.take(pa.array(rows))).cast(pa.large_string()), positions[rows]
+
+
+def _sample_batches(batches: ArrowBatches, routing: RoutingOptions, stats: list[RoutingStats]) -> ArrowBatches:
+    """Yield the batches, and append samples of their posts to `stats`: only their texts are used."""
+    for batch in batches:
+        if routing.sample_texts:
+            texts, positions = _sample_posts(batch, np.full((batch.num_rows, 2), np.nan), routing.sample_texts)
+            stats.append(RoutingStats(sample_texts=texts, sample_positions=positions))
+        yield batch
 
 
 def match_shards(ref: IndexRef, schema: pa.Schema) -> Stage:

@@ -17,9 +17,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tidings.balance.spec import QUICK_SAMPLE_POSTS
 from tidings.errors import ChangeLogTruncated, IndexDamaged
 from tidings.index.builder import (
     AnyPlan,
+    CountTerms,
     FitPlan,
     UnpublishedVersion,
     apply_changes,
@@ -37,6 +39,7 @@ from tidings.plan.words import LearnedPlan
 from tidings.store import Store
 from tidings.stream.background_build import AppliedChanges, BackgroundBuild
 from tidings.stream.bulk_build import BulkBuild, to_table
+from tidings.stream.recent_terms import MIN_COUNTED_POSTS, RecentTerms
 from tidings.stream.waiting_changes import WaitingChanges
 
 LOG = logging.getLogger("tidings.stream")
@@ -70,6 +73,7 @@ class IndexUpdater:
         self.merge_error: BaseException | None = None  # of the last merge
         self.bulk_error: BaseException | None = None  # of the last build of many additions
         self._no_bulk_for = 0  # batches
+        self.terms = RecentTerms(2 * MIN_COUNTED_POSTS if plan is None else QUICK_SAMPLE_POSTS)
         self._merge_above = 0  # changes: a failed merge is tried again after twice as many
         self._leftovers: list[BackgroundBuild] = []  # builds whose files belong to no version
         self._deleting = threading.Lock()
@@ -167,13 +171,13 @@ class IndexUpdater:
         plan = replace(self._plan, version=self._last_plan_version() + 1)
         return self._rebuild(plan if self._learned is not None else replace(plan, algorithm="hash"), self._learned)
 
-    def _rebuild(self, record: PlanRecord | None, plan: AnyPlan | None) -> Index:
+    def _rebuild(self, record: PlanRecord | None, plan: AnyPlan | None, count_terms: CountTerms | None = None) -> Index:
         version = self._last_version() + 1
         self._folder.mkdir(parents=True, exist_ok=True)
         position = self._store.subscriptions.position()  # read first: later changes are applied again
         rows = to_table(self._store.subscriptions.all())
         fit = None if plan is None else lambda terms, conjunctions: plan
-        return rebuild_index(self._folder, version, rows, record, position, fit)[0]
+        return rebuild_index(self._folder, version, rows, record, position, fit, count_terms)[0]
 
     def _last_plan_version(self) -> int:
         return max((batch.plan_version for batch in self._store.batches.recent(limit=1)), default=0)
@@ -209,7 +213,8 @@ class IndexUpdater:
         """Build the index again, because the log does not reach back to its position."""
         self._discard_build()
         plan = self.index.manifest.plan
-        self.index = self._rebuild(plan and replace(plan, previous_file=""), load_plan(self._folder, plan))
+        record, statistics = plan and replace(plan, previous_file=""), self.index.statistics
+        self.index = self._rebuild(record, load_plan(self._folder, plan), lambda: statistics)
         self._waiting = WaitingChanges(self.index.manifest.log_position)
 
     def _start(self, build: BackgroundBuild) -> None:
@@ -249,9 +254,10 @@ class IndexUpdater:
     def _merge_if_worth_it(self) -> None:
         """Start a merge, which also ends the previous plan if two are in use, and compacts a spatial plan."""
         threshold = max(_MERGE_MIN_CHANGES, _base_size(self.index) // _MERGE_FRACTION, self._merge_above)
-        if self._build is None and (_changes_since_merge(self.index) > threshold or self._plan_has_grown):
-            index = self.index
-            self._start(BackgroundBuild(index, lambda: prepare_merge(index)))
+        is_due = _changes_since_merge(self.index) > threshold or self._plan_has_grown
+        if self._build is None and (is_due or self.terms.must_count(self.index)):
+            index, count_terms = self.index, self.terms.counter(self.index)
+            self._start(BackgroundBuild(index, lambda: prepare_merge(index, count_terms())))
 
     @property
     def _plan_has_grown(self) -> bool:

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from tidings.atomic_io import write_atomically
 from tidings.balance.plan_comparison import MIN_GAIN, PlanComparison, learn_and_compare
-from tidings.balance.recent_sample import RecentPosts
 from tidings.balance.refresh_policy import PlanHistory, RefreshPolicy, RefreshReason
 from tidings.balance.spatial_fit import PostSample
 from tidings.balance.spec import PlanSpec, SampleSource
@@ -30,6 +29,7 @@ from tidings.query.conjunctions import Conjunctions
 from tidings.routing.stats import RoutingStats
 from tidings.store import Store
 from tidings.stream.index_updater import IndexUpdater
+from tidings.text.term_statistics import TermStatistics
 
 LOG = logging.getLogger("tidings.stream")
 _MIN_SAMPLED = 200  # of 10,000 posts
@@ -63,7 +63,7 @@ class PlanRefresher:
         self._spec = spec if spec is not None and spec.learns_from_posts else None
         is_spatial = spec is not None and spec.is_spatial  # see `rebalancer`
         self._policy = replace(policy, interval_s=None, factor=None) if is_spatial else policy
-        self.recent = RecentPosts()
+        self.recent = updater.terms.recent
         self._batch_posts = _FIRST_SAMPLED_PER_BATCH  # of the last batch
         self._request, self._retry_at = 0, 0.0  # the user request that the running build serves
         self._kept_plans = 0  # in a row
@@ -75,7 +75,7 @@ class PlanRefresher:
     def sample_texts(self) -> int:
         """How many of 10,000 posts to sample from the next batch: more until there are enough to learn from."""
         if self._spec is None:
-            return 0
+            return self._updater.terms.sample_rate(self._updater.index)
         is_enough = self.recent.count >= self._policy.min_posts
         wanted = _SAMPLED_PER_BATCH if is_enough else _FIRST_SAMPLED_PER_BATCH
         return min(10_000, max(_MIN_SAMPLED, 10_000 * wanted // max(1, self._batch_posts)))
@@ -157,9 +157,10 @@ class PlanRefresher:
 
     def _prepare(self, spec: PlanSpec, posts: PostSample, index: Index) -> UnpublishedVersion | None:
         """Prepare a version with a new plan; None if it is not better. Runs in the thread of the build."""
+        statistics = TermStatistics.of(posts[0])
         old = load_word_plan(index.folder, index.manifest.plan)
         if spec.is_spatial or old is None:
-            return prepare_new_plan(index, spec.refit(lambda: posts))
+            return prepare_new_plan(index, spec.refit(lambda: posts), statistics)
         min_gain = MIN_GAIN if self.history.is_learned else 1.0
 
         def fit(terms: Sequence[bytes], conjunctions: Conjunctions) -> WordPlan:
@@ -169,7 +170,7 @@ class PlanRefresher:
             return plan
 
         try:
-            return prepare_new_plan(index, fit)
+            return prepare_new_plan(index, fit, statistics)
         except _PlanKept:
             return None
 
