@@ -9,13 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.contract.matchers import word_plan_fitter
 
+from tidings.balance.spatial_registry import fit_spatial_plan
 from tidings.index.builder import create_index
 from tidings.index.manifest import PlanRecord
 from tidings.matching.brute_force import RawPost
 from tidings.matching.dedup import drop_repeated, group_by_post, hits_schema
 from tidings.routing.router import Router
+from tidings.testing.contract import build_post_workload, town_workload
 from tidings.testing.oracles import expected_matches
-from tidings.testing.pipeline import match_index, subscription_table
+from tidings.testing.pipeline import match_index, segment_ids, subscription_table
 
 QUERIES = ["cat OR dog OR fish OR bird", "cat", "(rain OR white) house", "within:0,0,9,9 OR cat OR lynx"]
 POSTS = [
@@ -110,3 +112,16 @@ def test_a_hot_term_routes_each_post_to_one_of_its_splits(tmp_path):
     assert sum(loads) == len(posts)
     assert len(loads) > 2
     assert max(loads) < 0.5 * len(posts)
+
+
+@pytest.mark.parametrize("name", ["kdt", "hybrid"])
+def test_a_copy_of_a_spatial_subscription_on_another_matcher_does_not_find_it_again(name, tmp_path):
+    queries, posts = town_workload()
+    queries += [f"w{number}" for number in range(40)]  # on all matchers that are responsible for the word in any area
+    plan = fit_spatial_plan(name, build_post_workload(queries, posts), 4)
+    assert any(area.is_shared for area in plan.areas), "every post would be routed to one matcher"
+    index, _ = create_index(tmp_path / "index", subscription_table(queries), PlanRecord(name, 4, 1), lambda *_: plan)
+    ids = [number for shard in range(4) for view in index.open_shard(shard) for number in segment_ids(view)]
+    assert len(ids) > len(set(ids)), "no subscription is on several matchers"
+    assert not index.manifest.shared
+    assert match_index(index, posts, 50, deduplicate=False) == expected_matches(queries, posts)
