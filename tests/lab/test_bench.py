@@ -216,7 +216,14 @@ def test_plans_of_every_partitioner_are_compared_with_hot_terms_whole_and_split(
     assert compared == [(name, split) for split in (False, True) for name in WORD_PARTITIONERS]
     assert all(row["throughput"] >= 1 and 0 < row["spread"] <= 4 for row in plans["compared"])
     assert [row["matchers"] for row in plans["learning"]] == [4, 64, 4, 64]
+    assert [(row["algorithm"], row["matchers"]) for row in plans["routing"]] == [
+        ("hash", 8),
+        ("hash", 64),
+        ("salb+", 8),
+        ("salb+", 64),
+    ]
     assert all(row["best_ns"] > 0 for row in plans["routing"])
+    assert [row["matchers"] for row in plans["placing"]] == [16, 256, 1024]
     words = [point["words"] for point in plans["cost"]["points"]]
     assert len(words) == 3
     assert words == sorted(words)

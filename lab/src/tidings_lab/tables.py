@@ -194,9 +194,11 @@ def _write_plans(plans: dict[str, Any]) -> Iterator[str]:
     ]
     yield from format_table(("matchers", "hot terms", *names), compared)
     yield ""
-    routing = [(row["algorithm"], f"{row['spread']:.2f}", f"{row['best_ns']:,.0f}") for row in plans["routing"]]
-    matchers = plans["routing"][0]["matchers"]
-    yield from format_table((f"routing to {matchers} matchers, plan", "spread", "ns per post"), routing)
+    routing = [
+        (row["algorithm"], str(row["matchers"]), f"{row['spread']:.2f}", f"{row['best_ns']:,.0f}")
+        for row in plans["routing"]
+    ]
+    yield from format_table(("routing by plan", "matchers", "spread", "ns per post"), routing)
     yield ""
     cost = plans["cost"]
     yield wrap(

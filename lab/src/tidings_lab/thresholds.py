@@ -102,7 +102,11 @@ def _check_plans(plans: dict[str, Any]) -> Iterator[Threshold]:
             name = f"`{row['algorithm']}` learns {row['posts']:,} posts for {row['matchers']} matchers, s"
             yield Threshold(name, row["best_seconds"], _LEARNING_LIMITS_S[row["matchers"]], at_least=False)
     for row in plans["routing"]:
-        yield Threshold(f"routing by `{row['algorithm']}`, ns per post", row["best_ns"], 1000, at_least=False)
+        name = f"routing by `{row['algorithm']}` to {row['matchers']} matchers, CPU ns per post"
+        yield Threshold(name, row["best_ns"], 1000, at_least=False)
+    for row in plans.get("placing", []):  # results from before 2026-11-19 have none
+        name = f"placing by `lasp` on {row['matchers']:,} matchers, CPU µs per subscription"
+        yield Threshold(name, row["best_us"], 50, at_least=False)
     for matchers in sorted({row["matchers"] for row in plans["compared"]}):
         rows = [row for row in plans["compared"] if row["matchers"] == matchers and row["split"]]
         throughput = {row["algorithm"]: row["throughput"] for row in rows}
