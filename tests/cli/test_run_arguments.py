@@ -18,7 +18,6 @@ from tidings.cli.main import run
         (["--max-latency", "0 s"], "--max-latency '0 s': must be greater than 0"),
         (["--refresh-plan-every", "soon"], "--refresh-plan-every 'soon': not a duration"),
         (["--refresh-plan-every", "24 h", "--plan", "replicated"], "--refresh-plan-every needs the partitioned mode"),
-        (["--refresh-plan-every", "24 h", "--partitioner", "hash"], "partitioner 'hash' does not learn"),
         (
             ["--shed", "consensus", "--plan", "replicated"],
             "--shed consensus needs the partitioned mode. Remove --plan replicated.",

@@ -13,7 +13,7 @@ import pytest
 from tidings.balance.word_registry import WORD_PARTITIONERS, check_partitioner, fit_word_plan
 from tidings.errors import InputError
 from tidings.plan.hot_splits import HotSplits
-from tidings.plan.words import HashPlan, WordPlan, read_word_plan, write_word_plan
+from tidings.plan.words import HashPlan, WordPlan, hash_to_matchers, read_word_plan, write_word_plan
 from tidings.testing.contract import SAMPLE_TERMS, build_corpus, check_word_partitioner, list_matchers
 
 TEXTS = ["cat dog", "cat fish", "dog bird", "rain house cat"] * 90
@@ -34,6 +34,17 @@ def test_a_plan_has_the_name_of_its_algorithm_and_splits_terms_only_on_request(n
     plan = fit_word_plan(name, build_corpus(TEXTS), 5, split_hot=False)
     assert plan.algorithm == name
     assert (plan.splits_of(SAMPLE_TERMS).counts == 1).all()
+
+
+def test_hash_splits_hot_terms_if_there_are_posts():
+    corpus = build_corpus(["cat"] * 100 + [f"w{n} x{n}" for n in range(50)])
+    plan = fit_word_plan("hash", corpus, 8)
+    (cat, other), hashed = list_matchers(plan, [b"cat", b"w1"]), hash_to_matchers([b"cat", b"w1"], 8).tolist()
+    assert cat[0] == hashed[0]
+    assert len(cat) == len(set(cat)) == 8
+    assert other == hashed[1:]
+    assert list_matchers(fit_word_plan("hash", build_corpus([]), 8), [b"cat", b"w1"]) == [[n] for n in hashed]
+    assert list_matchers(fit_word_plan("hash", corpus, 8, split_hot=False), [b"cat"]) == [hashed[:1]]
 
 
 def test_another_process_gives_the_same_plans():

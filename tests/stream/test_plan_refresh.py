@@ -13,6 +13,8 @@ from tidings.balance.plan_comparison import PlanComparison, learn_and_compare
 from tidings.balance.refresh_policy import MIN_POSTS, RefreshPolicy
 from tidings.balance.spatial_fit import PostSample
 from tidings.balance.spec import PlanSpec
+from tidings.index.plan_files import load_word_plan
+from tidings.plan.words import hash_to_matchers
 from tidings.routing.stats import RoutingStats
 from tidings.spark.execution_mode import make_plan_record
 from tidings.store import open_store
@@ -187,13 +189,30 @@ def test_a_failed_refresh_is_logged_and_tried_again_later(start_stream, monkeypa
     assert stream.run_batch() == 2
 
 
-def test_a_requested_refresh_of_hashed_words_is_ignored_with_a_warning(start_stream, events):
-    stream = start_stream(RefreshPolicy(HOUR_S), "hash")
-    stream.store.plan_refresh.request()
-    stream.now += 2 * HOUR_S
-    assert [stream.run_batch(), stream.run_batch()] == [1, 1]
-    assert events == ["plan refresh ignored reason=\"partitioner 'hash' does not learn from posts\""]
-    assert stream.refresher.sample_texts == 0
+def test_hashed_words_get_splits_of_hot_ones_once_there_are_posts(start_stream, events):
+    stream = start_stream(RefreshPolicy(), "hash")
+    texts = pa.array(["word7", "word7 word8"] * MIN_POSTS, pa.large_string())
+    positions = np.full((len(texts), 2), np.nan)
+    stats = RoutingStats(spread=np.array([0, len(texts)]), sample_texts=texts, sample_positions=positions)
+    stream.refresher.after_batch(stream.updater.refresh(), stats, (0, 0, 0, 2 * MIN_POSTS))
+    assert stream.run_batch() == 2
+    index = stream.updater.index
+    plan = load_word_plan(index.folder, index.manifest.plan)
+    words = [f"word{number}".encode() for number in range(WORDS)]
+    splits = plan.splits_of(words)
+    assert plan.algorithm == "hash"
+    assert np.flatnonzero(splits.counts > 1).tolist() == [7, 8]
+    assert splits.matchers[splits.starts[:-1].astype(int)].tolist() == hash_to_matchers(words, 4).tolist()
+    assert any(len(view.split_terms) for number in range(4) for view in index.open_shard(number))
+
+
+def test_a_requested_refresh_in_replicated_mode_is_ignored_with_a_warning(tmp_path, events):
+    with open_store(tmp_path) as store:
+        refresher = PlanRefresher(IndexUpdater(store, tmp_path / "index"), store)
+        store.plan_refresh.request()
+        refresher.before_batch()
+        assert events == ['plan refresh ignored reason="the execution mode is replicated"']
+        assert refresher.sample_texts == 0
 
 
 def test_a_refresher_without_a_state_file_writes_none(tmp_path):

@@ -11,7 +11,7 @@ from tidings.balance.requirements import check_installed
 from tidings.balance.salb_work_aware import fit_texts
 from tidings.balance.spatial_fit import PostSample, spatial_fitter
 from tidings.balance.spatial_registry import SPATIAL_PARTITIONERS
-from tidings.balance.word_registry import WORD_ALGORITHMS, WORD_PARTITIONERS
+from tidings.balance.word_registry import WORD_PARTITIONERS
 from tidings.errors import InputError
 from tidings.plan.load import read_plan
 from tidings.plan.placement.placer import check_placement
@@ -61,20 +61,20 @@ class PlanSpec:
         return self.partitioner in SPATIAL_PARTITIONERS
 
     @property
-    def learns_from_posts(self) -> bool:
-        return self.partitioner in WORD_ALGORITHMS or self.is_spatial
-
-    @property
     def must_fit(self) -> bool:
-        return self.plan is None and self.learns_from_posts
+        """Return whether a plan needs a sample of the posts. For `hash` it is optional: hot terms get splits then."""
+        return self.plan is None and self.partitioner != "hash"
 
-    def fitter(self, sample: SampleSource) -> PlanFitter:
-        """Return a function from the subscriptions to the plan. It calls `sample` only if it has to learn."""
+    def fitter(self, sample: SampleSource, is_drawn: bool = False) -> PlanFitter:
+        """Return a function from the subscriptions to the plan. It calls `sample` only if it has to learn.
+
+        With `is_drawn` the sample costs nothing, and `hash` uses it too.
+        """
 
         def fit(terms: Sequence[bytes], conjunctions: Conjunctions) -> WordPlan | SpatialPlan:
             if self.plan is not None:
                 return self.plan
-            if not self.must_fit:
+            if not self.must_fit and not is_drawn:
                 return HashPlan(self.matchers)
             return self.refit(sample)(terms, conjunctions)
 

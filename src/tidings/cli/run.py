@@ -180,10 +180,6 @@ class PlanOptions:
             raise InputError(f"--shed {shed} needs the partitioned mode. Remove --plan replicated.")
         if is_replicated and refreshes:
             raise InputError("--refresh-plan-every needs the partitioned mode. Remove --plan replicated.")
-        if refreshes and not spec.learns_from_posts:
-            raise InputError(
-                f"--refresh-plan-every: partitioner {self.partitioner!r} does not learn. Choose another --partitioner."
-            )
 
     def refresh_policy(self) -> RefreshPolicy:
         from tidings.balance.refresh_policy import RefreshPolicy

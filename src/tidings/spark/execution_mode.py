@@ -81,7 +81,9 @@ def _build_partitioned(
     is_drawn: bool,
 ) -> BuiltIndex:
     count_terms = _counter(sample) if is_drawn or spec.must_fit else None
-    index, rejected = create_index(folder, subscriptions, make_plan_record(spec), spec.fitter(sample), count_terms)
+    index, rejected = create_index(
+        folder, subscriptions, make_plan_record(spec), spec.fitter(sample, is_drawn), count_terms
+    )
     layout = f"{spec.matchers} matchers, terms by {spec.partitioner}, subscriptions by {spec.placement}"
     if spec.is_spatial:
         layout = f"{spec.matchers} matchers, regions and terms by {spec.partitioner}"

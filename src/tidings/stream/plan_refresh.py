@@ -60,7 +60,7 @@ class PlanRefresher:
     ) -> None:
         self._updater, self._store, self._state_file, self._clock = updater, store, state_file, clock
         self._labels = plan_labels(spec)
-        self._spec = spec if spec is not None and spec.learns_from_posts else None
+        self._spec = spec
         is_spatial = spec is not None and spec.is_spatial  # see `rebalancer`
         self._policy = replace(policy, interval_s=None, factor=None) if is_spatial else policy
         self.recent = updater.terms.recent
@@ -95,8 +95,7 @@ class PlanRefresher:
         request = self._store.plan_refresh.pending_requests()
         if self._spec is None:
             if request:
-                cause = f"partitioner {self._labels.get('partitioner', 'none')!r} does not learn from posts"
-                LOG.warning(Event("plan refresh ignored", reason=cause))
+                LOG.warning(Event("plan refresh ignored", reason="the execution mode is replicated"))
                 self._store.plan_refresh.complete(request)
             return
         must_wait = self._clock() < self._retry_at and not (request and self._kept_plans)
