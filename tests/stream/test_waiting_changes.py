@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidings.config import MAX_POSTS_PER_BATCH
 from tidings.index.builder import prepare_merge
 from tidings.index.manifest import PlanRecord, load_manifest
 from tidings.matching.brute_force import RawPost
+from tidings.plan.load_model import POSTS_PER_UPDATE
 from tidings.store import open_store, subscriptions
 from tidings.stream import index_updater, waiting_changes
 from tidings.stream.bulk_build import BulkBuild, BulkBuildFailed
@@ -232,3 +234,14 @@ def test_every_interleaving_ends_with_all_subscriptions(
         refresh_until_complete(updater)
         assert found(updater) == sorted(live)
         updater.close()
+
+
+def test_updates_at_the_rate_of_ps2stream_are_read_in_the_batch_after_them(tmp_path: Path) -> None:
+    """One update per five posts, half of them additions, with the largest batches."""
+    with open_store(tmp_path) as store:
+        waiting, half = WaitingChanges(0), MAX_POSTS_PER_BATCH // POSTS_PER_UPDATE // 2
+        for _ in range(2):
+            added = store.subscriptions.add_many([("cat",)] * half)
+            store.subscriptions.remove_many(added)
+            assert len(waiting.read(store.subscriptions)) == half
+            assert waiting.is_up_to_date
