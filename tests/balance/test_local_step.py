@@ -6,7 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from tests.balance.test_migration import MATCHERS, MIXED_QUERIES, Stream, Workload, plan_in_use, to_sample
+from tests.balance.test_migration import (
+    MATCHERS,
+    MIXED_QUERIES,
+    Stream,
+    Workload,
+    move_random_cells,
+    plan_in_use,
+    to_sample,
+)
 
 from tidings.balance.rebalance.apply import apply_intents
 from tidings.balance.rebalance.cell_selection import SELECTORS
@@ -19,6 +27,7 @@ from tidings.index.builder import prepare_merge
 from tidings.index.migrate import prepare_migration
 from tidings.index.plan_change import find_cells_in
 from tidings.index.reader import Index
+from tidings.index.shard_merge import list_divided_shards, prepare_shard_merge
 from tidings.matching.brute_force import RawPost
 from tidings.matching.load import MatcherLoad
 from tidings.plan.grid_lines import GridLines
@@ -89,6 +98,9 @@ def test_matches_stay_those_of_the_scan_after_any_sequence_of_steps(stream, sele
         crowd = [crowd_around(POSTS[number]), UNLOCATED[:80], POSTS[:50]][number % 3]
         taken += step(stream, crowd, rules) is not None
         assert stream.match() == stream.expected()
+        if number % 2:
+            stream.switch(lambda index: prepare_shard_merge(index, list_divided_shards(index)))
+            assert stream.match() == stream.expected()
         stream.change(rng, 15, 15)
         stream.updater.refresh()
         if number == 2:
@@ -169,6 +181,22 @@ def test_migration_writes_what_moves_and_reports_these_bytes(stream):
     added = sum(record.subscriptions for record in after[target]) - sum(r.subscriptions for r in shards[target])
     assert 0 < removed < shards[source][0].subscriptions
     assert migration.subscriptions == added >= removed  # those on a border stay with the source too
+
+
+@pytest.mark.parametrize("stream", ["kdtree", "hybrid"], indirect=True)
+def test_merged_shards_have_one_segment_and_the_same_matches(stream):
+    rng = np.random.default_rng(2)
+    for _ in range(2):
+        stream.switch(lambda index: move_random_cells(index, rng))
+    index = stream.updater.index
+    numbers = list_divided_shards(index)
+    assert numbers
+    merged = prepare_shard_merge(index, numbers[:-1]).publish(index.version + 1)
+    assert list_divided_shards(merged) == numbers[-1:]
+    assert all(record.removed_count == 0 for number in numbers[:-1] for record in merged.manifest.shards[number])
+    assert merged.manifest.shards[numbers[-1]] == index.manifest.shards[numbers[-1]]
+    stream.updater.index = merged
+    assert stream.match() == stream.expected()
 
 
 @pytest.mark.parametrize("stream", ["kdtree"], indirect=True)

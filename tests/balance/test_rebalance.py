@@ -157,13 +157,20 @@ def test_one_idle_matcher_among_even_ones_is_no_reason_to_move_cells():
 
 
 def test_those_far_above_the_mean_give_to_those_below_it():
-    # Mean 40. Matcher 0 has 60 too much, matcher 3 has 10. The idlest takes 40 of the 60, the next one 20, then 10.
-    assert plan_transfers([100, 10, 0, 50], SETTINGS) == [(0, 2, 40), (0, 1, 20), (3, 1, 10)]
-    assert plan_transfers([100, 10, 0, 45], SETTINGS)[:1] == [(0, 2, 38.75)]  # the mean is 38.75; 45 is near it
-    assert {pair.source for pair in plan_transfers([100, 10, 0, 44], SETTINGS)} == {0}
-    assert plan_transfers([100, 0], SETTINGS) == [(0, 1, 50)]
-    one = LocalSettings(max_transfers=1)
-    assert plan_transfers([100, 10, 0, 50], one) == [(0, 2, 40)]
+    # Mean 40. Matcher 0 has 60 too much, matcher 3 has 16. The idlest takes 40 of the 60, the next one 20, then 16:
+    # it has 30 and could take 10 to reach the mean, but nobody takes less than a fourth of it.
+    rules = LocalSettings(sigma=1.2, min_gain=0.25)
+    assert plan_transfers([100, 4, 0, 56], rules) == [(0, 2, 40), (0, 1, 20), (3, 1, 16)]
+    assert plan_transfers([100, 10, 0, 50], rules) == [(0, 2, 40), (0, 1, 20)], "50 is not far above 40"
+    assert plan_transfers([100, 0], rules) == [(0, 1, 50)]
+    assert plan_transfers([100, 4, 0, 56], LocalSettings(max_transfers=1)) == [(0, 2, 40)]
+
+
+def test_few_receivers_get_much_instead_of_many_a_little():
+    # Mean 20. Each of eight matchers has 5 below the mean. A fourth of the mean is 5, too; half of it is 10.
+    loads = [60, *[15] * 8]
+    assert plan_transfers(loads, LocalSettings(min_gain=0.25)) == [(0, number, 5) for number in range(1, 9)]
+    assert plan_transfers(loads, LocalSettings(min_gain=0.5)) == [(0, number, 10) for number in range(1, 5)]
 
 
 @settings(max_examples=200, deadline=None)

@@ -29,6 +29,7 @@ from tidings.cli.main import run
             "--shed random needs a word plan, but 'hybrid' makes a spatial plan",
         ),
         (["--rebalance-factor", "1"], "--rebalance-factor 1: must be greater than 1, or 0 for never."),
+        (["--cell-selection", "best"], "'best' is not one of 'gr+', 'gr', 'dp', 'si', 'ra'"),
         (["--placement", "anywhere"], "no placer is called 'anywhere'"),
         (["--matchers", "5000"], "less than or equal to 1024"),
         (["--refresh-plan-factor", "-1"], "--refresh-plan-factor -1: must be greater than 1, or 0 for never."),

@@ -6,7 +6,7 @@ looks at cells.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from tidings.balance.rebalance.local_policy import LocalSettings, is_worth_rebalancing
@@ -16,11 +16,14 @@ from tidings.balance.rebalance.options import RebalanceOptions
 from tidings.balance.recent_sample import RecentPosts
 from tidings.balance.refresh_policy import MIN_POSTS
 from tidings.balance.spatial_fit import PostSample
+from tidings.index.builder import UnpublishedVersion
 from tidings.index.reader import Index
+from tidings.index.shard_merge import list_divided_shards, prepare_shard_merge
 from tidings.matching.load import MatcherLoad
 from tidings.routing.stats import RoutingStats
 from tidings.stream.global_rebalancer import PrepareStep, StepResult
 
+BuildVersion = Callable[[Index], UnpublishedVersion]
 PAUSE_S = 10.0  # between two steps
 MAX_PAUSE_S = 600.0  # between steps that do not help
 _RECENT_POSTS = 20_000  # that show what cells match: more would describe the past
@@ -37,6 +40,7 @@ class LocalRebalancer:
         self._pause_s, self._next_at = PAUSE_S, 0.0
         self._imbalance: float | None = None  # when the last step started
         self._checks = 0
+        self._merges_next = False
 
     def add_batch(self, stats: RoutingStats, loads: Sequence[MatcherLoad], log_position: int) -> None:
         """Add what a batch measured."""
@@ -71,6 +75,17 @@ class LocalRebalancer:
         helped = self._imbalance is None or imbalance < (1 - _MIN_IMPROVEMENT) * self._imbalance
         self._pause_s = PAUSE_S if helped else min(2 * self._pause_s, MAX_PAUSE_S)
         self._imbalance, self._next_at = imbalance, now + self._pause_s
+        self._merges_next = True
+        self.forget()
+
+    def next_merge(self, index: Index) -> BuildVersion | None:
+        """Return how to merge the shards of a finished step: an additional segment takes time for every post."""
+        numbers = list_divided_shards(index) if self._merges_next else []
+        return partial(prepare_shard_merge, numbers=numbers) if numbers else None
+
+    def on_merge(self) -> None:
+        """Note that the merge has started; what was measured before does not count."""
+        self._merges_next = False
         self.forget()
 
     def status(self) -> dict[str, object]:

@@ -69,6 +69,11 @@ class Rebalancer:
         plan = index.manifest.plan
         if plan is None or not plan.spatial_file or self._updater.is_building_plan or now < self._backoff.retry_at:
             return
+        merge = self._local.next_merge(index)
+        if merge is not None:
+            if self._updater.start_build(merge):
+                self._local.on_merge()
+            return
         step = self._global.next_step(index, now)
         measured = None if isinstance(step, EvaluatePlan) else self._local.next_step(now)
         if measured is not None:

@@ -106,12 +106,12 @@ class LocalSettings:
     """When to act and on which cells.
 
     `min_gain`: fraction of the mean load by which the busiest matcher must exceed it. Rebalancing cannot gain more
-    than that and has a cost: conjunctions on the border of more cells are held more often (a tenth more work in the
-    lab's experiment on switching).
+    than that and has a cost: conjunctions on the border of more cells are held more often, and a receiver has one
+    more segment until the next merge.
     """
 
     sigma: float = 1.2  # σ: ratio of the largest to the smallest load from which to act
-    min_gain: float = 0.15
+    min_gain: float = 0.25
     max_transfers: int = 8  # pairs of a giver and a receiver in one step
     top_cells: int = 8  # p: cells that phase one examines
     selector: str = "gr+"
@@ -130,7 +130,8 @@ def is_worth_rebalancing(loads: Sequence[float], settings: LocalSettings) -> boo
 def plan_transfers(loads: Sequence[float], settings: LocalSettings) -> list[Transfer]:
     """Return who gives how much to whom, so that no load remains far above the mean; [] if that is not worth it.
 
-    The most loaded matchers give first, to the least loaded ones. With two matchers this is half the difference.
+    The most loaded matchers give first, to the least loaded ones. With two matchers this is half the difference. A
+    receiver may get a bit above the mean, so that few receivers get much instead of many a little.
     """
     if not is_worth_rebalancing(loads, settings):
         return []
@@ -140,8 +141,9 @@ def plan_transfers(loads: Sequence[float], settings: LocalSettings) -> list[Tran
     transfers: list[Transfer] = []
     for source in reversed([matcher for matcher in order if loads[matcher] > (1 + settings.min_gain) * mean]):
         for target in order:
-            load = min(left[source] - mean, mean - left[target])
-            if load > 0 and len(transfers) < settings.max_transfers:
+            room = mean - left[target]
+            load = min(left[source] - mean, max(room, settings.min_gain * mean))
+            if room > 0 and load > 0 and len(transfers) < settings.max_transfers:
                 transfers.append(Transfer(source, target, load))
                 left[source], left[target] = left[source] - load, left[target] + load
     return transfers
