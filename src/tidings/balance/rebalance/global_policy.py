@@ -19,7 +19,7 @@ class GlobalSettings:
     min_posts: int = MIN_POSTS  # that a plan is learned from and judged on
     min_gain: float = 0.1  # fraction of the busiest load that a new plan must save, confirmed by held-out posts
     max_slices: int = 20
-    min_slice: int = 1_000  # subscriptions
+    min_slice: int = 100_000  # subscriptions: more slices would write more files in all
 
 
 @dataclass(frozen=True, slots=True)
