@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,16 +13,22 @@ import pytest
 
 from tidings.balance.plan_comparison import PlanComparison, learn_and_compare
 from tidings.balance.refresh_policy import MIN_POSTS, RefreshPolicy
+from tidings.balance.salb_work_aware import fit_texts
 from tidings.balance.spatial_fit import PostSample
 from tidings.balance.spec import PlanSpec
 from tidings.index.plan_files import load_word_plan
 from tidings.plan.words import hash_to_matchers
+from tidings.matching.brute_force import RawPost
+from tidings.plan.words import write_word_plan
 from tidings.routing.stats import RoutingStats
 from tidings.spark.execution_mode import make_plan_record
 from tidings.store import open_store
 from tidings.stream import plan_refresh
+from tidings.stream.index_bootstrap import open_or_build_index
 from tidings.stream.index_updater import IndexUpdater
+from tidings.stream.options import StreamOptions
 from tidings.stream.plan_refresh import PlanRefresher
+from tidings.testing.pipeline import match_index
 
 HOUR_S = 3_600.0
 WORDS, TOPICS = 300, 30
@@ -44,7 +52,7 @@ class SimulatedStream:
         if not list(self.store.subscriptions.all()):
             self.store.subscriptions.add_many([(f"word{number}",) for number in range(WORDS)])
         spec = PlanSpec.parse(partitioner, 4, "anchor")
-        self.updater = IndexUpdater(self.store, folder / "index", make_plan_record(spec))
+        self.updater = IndexUpdater(self.store, folder / "index", make_plan_record(spec), spec.plan)
         self.now = 1_000_000.0
         state_file = folder / "plan.json"
         self.refresher = PlanRefresher(self.updater, self.store, spec, policy, state_file, lambda: self.now)
@@ -224,3 +232,91 @@ def test_a_refresher_without_a_state_file_writes_none(tmp_path):
     assert stream.refresher.history.is_learned
     assert stream.refresher.history.first_value is not None
     assert {path for path in tmp_path.rglob("*") if "index" not in path.parts} == before
+
+
+def matched_pairs(index) -> list[tuple[int, int]]:
+    posts = [RawPost(text) for text in sample_of(50)[0].to_pylist()]
+    return sorted(match_index(index, posts, 20))
+
+
+@pytest.mark.parametrize("partitioner", ["salb+", "hash"])
+def test_the_number_of_matchers_changes_between_two_batches(start_stream, events, partitioner):
+    stream = start_stream(RefreshPolicy(), partitioner)
+    version = [stream.run_batch(), stream.run_batch()][-1]
+    before, pairs = stream.updater.index, matched_pairs(stream.updater.index)
+    for wanted in (7, 2):
+        stream.store.plan_refresh.request_matchers(wanted)
+        assert stream.refresher.status()["wanted_matchers"] == wanted
+        version += 1
+        assert stream.run_batch(loads=(5_000,) * wanted) == version
+        index = stream.updater.index
+        assert (len(index.manifest.shards), index.manifest.plan.matchers) == (wanted, wanted)
+        assert matched_pairs(index) == pairs
+        assert stream.refresher.status()["wanted_matchers"] is None
+    assert stream.run_batch(loads=(5_000, 5_000)) == version, "it is done once"
+    assert len(stream.updater.open_version(before.version).manifest.shards) == 4, "a batch may be pinned to it"
+    assert sum(event.startswith("resized ") for event in events) == 2
+    stream.now += 2 * HOUR_S
+    stream.run_batch(10 * MIN_POSTS, (50_000, 50_000), topics=1)
+    stream.store.plan_refresh.request()
+    if partitioner == "salb+":
+        assert stream.run_batch(loads=(5_000, 5_000)) == version + 1, "later plans are for two matchers too"
+        assert len(stream.updater.index.manifest.shards) == 2
+
+
+def test_a_resize_during_which_subscriptions_change_loses_none(start_stream):
+    stream = start_stream(RefreshPolicy())
+    stream.run_batch()
+    stream.run_batch()
+    stream.store.plan_refresh.request_matchers(3)
+    stream.refresher.before_batch()
+    assert stream.updater.is_building_plan
+    added = stream.store.subscriptions.add("word1 word2")
+    stream.store.subscriptions.remove(5)
+    stream.run_batch(loads=(5_000,) * 3)
+    stream.run_batch(loads=(5_000,) * 3)
+    index = stream.updater.index
+    assert (len(index.manifest.shards), index.manifest.subscriptions) == (3, WORDS)
+    posts = [RawPost("word1 word2"), RawPost("word4")]
+    assert sorted(match_index(index, posts, 5)) == [(2, 0), (3, 0), (added, 0)]
+
+
+def test_a_resize_survives_a_restart_and_the_option_of_a_later_start_counts(start_stream, tmp_path):
+    stream = start_stream(RefreshPolicy())
+    stream.run_batch()
+    stream.store.plan_refresh.request_matchers(6)  # and the process is killed
+    restarted = start_stream(RefreshPolicy())
+    assert restarted.run_batch(loads=(5_000,) * 6) == 2
+    assert len(restarted.updater.index.manifest.shards) == 6
+    options = StreamOptions("posts", str(tmp_path), tmp_path, execution_mode="partitioned")
+    updater, spec = open_or_build_index(options, stream.store)
+    assert (updater.index.version, spec.matchers) == (restarted.updater.index.version, 6), "without --matchers"
+    updater, spec = open_or_build_index(replace(options, matchers=3), stream.store)
+    assert (updater.index.version, spec.matchers) == (restarted.updater.index.version, 6), "nothing is built at once"
+    assert stream.store.plan_refresh.wanted_matchers() == 3
+    shutil.rmtree(tmp_path / "index")
+    updater, spec = open_or_build_index(options, stream.store)
+    assert (len(updater.index.manifest.shards), spec.matchers) == (3, 3), "a lost index has the number wanted last"
+
+
+def test_a_stream_with_a_plan_file_is_not_resized(start_stream, events, tmp_path):
+    texts = sample_of(500)[0]
+    write_word_plan(fit_texts("salb+", texts, None, None, 4), tmp_path / "w.plan")
+    stream = start_stream(RefreshPolicy(None, None), str(tmp_path / "w.plan"))
+    stream.store.plan_refresh.request_matchers(6)
+    versions = [stream.run_batch(), stream.run_batch()]
+    assert versions[0] == versions[1]
+    assert events == ['resize ignored matchers=6 reason="the plan file is for 4 matchers"']
+    assert stream.refresher.status()["wanted_matchers"] is None
+
+
+def test_a_resize_that_fails_is_tried_again_later(start_stream, events, monkeypatch):
+    stream = start_stream(RefreshPolicy())
+    monkeypatch.setattr(plan_refresh, "prepare_new_plan", lambda index, fit: 1 / 0)
+    stream.store.plan_refresh.request_matchers(6)
+    assert [stream.run_batch(posts=10), stream.run_batch(posts=10)] == [1, 1]
+    assert sum(event.startswith("resize started ") for event in events) == 1
+    monkeypatch.undo()
+    stream.now += 61
+    stream.run_batch(posts=10, loads=(10,) * 6)
+    assert len(stream.updater.index.manifest.shards) == 6

@@ -24,11 +24,12 @@ from tidings.text.byte_masks import lowest_bit
 from tidings.text.vocabulary import Vocabulary
 
 MIN_GAIN = 1.1  # of a plan that replaces a learned one: placing all subscriptions again must be worth it
-_HELD_OUT = 3  # every third post is held out
+_HELD_OUT = 3  # one of three posts is held out
 _GROUPS = 20
 _RESAMPLES = 1_000
 _QUANTILE = 0.005
 _ONE = np.uint64(1)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,16 @@ def learn_and_compare(
     name: str, texts: pa.Array, terms: Sequence[bytes], conjunctions: Conjunctions, old: WordPlan
 ) -> tuple[WordPlan, PlanComparison]:
     """Fit a plan to two thirds of the posts and compare it with the old one on the others."""
-    is_held_out = np.arange(len(texts)) % _HELD_OUT == _HELD_OUT - 1
+    is_held_out = hold_out(len(texts))
     plan = fit_texts(name, texts.filter(pa.array(~is_held_out)), terms, conjunctions, old.matchers)
     held_out = concat_batches(analyze_texts(texts.filter(pa.array(is_held_out)), Vocabulary.build(terms)))
     return plan, compare_plans(SubscriptionSample.build(terms, conjunctions, held_out), old, plan)
+
+
+def hold_out(posts: int) -> NDArray[np.bool_]:
+    """Return which posts are held out: a third of them, at random, but always the same ones."""
+    drawn: NDArray[np.bool_] = np.random.default_rng(0).permutation(posts) % _HELD_OUT == 0
+    return drawn
 
 
 def compare_plans(held_out: SubscriptionSample, old: WordPlan, new: WordPlan, seed: int = 0) -> PlanComparison:
@@ -99,9 +106,9 @@ def _gain(old: NDArray[np.float64], new: NDArray[np.float64]) -> NDArray[np.floa
     write(float64, 2),
 )
 def _add_loads(terms, starts, split_starts, matchers, work, seen, loads):  # type: ignore[no-untyped-def]
-    """Add 1 per post and matcher, and the work of its terms there. Post p is in group p modulo the groups."""
+    """Add 1 per post and matcher, and the work of its terms there. The group of a post is pseudo-random."""
     for post in range(uint64(starts.size - 1)):
-        group = post % uint64(loads.shape[0])
+        group = ((post + _ONE) * _MIX >> uint64(32)) % uint64(loads.shape[0])
         for at in range(starts[post], starts[post + _ONE]):
             term = uint64(terms[at])
             first = split_starts[term]

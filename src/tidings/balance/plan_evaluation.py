@@ -24,6 +24,7 @@ from tidings.plan.load_model import WorkModel
 from tidings.routing.router import MatcherBatch
 from tidings.routing.spatial_router import open_router
 from tidings.text.analyzer import AnalyzedBatch
+from tidings.text.term_statistics import TermStatistics
 
 _BATCH_POSTS = 10_000
 _DEFAULT_COSTS = WorkModel()
@@ -55,7 +56,8 @@ def evaluate_plan(
     """Build an index of the subscriptions by this plan, in a temporary directory; route the posts and match them."""
     record = PlanRecord(plan.algorithm, plan.matchers, 0, placement)
     with tempfile.TemporaryDirectory(prefix="tidings-plan-") as folder:
-        index, _ = create_index(Path(folder) / "index", subscriptions, record, lambda terms, conjunctions: plan)
+        fit, count_terms = (lambda terms, conjunctions: plan), (lambda: TermStatistics.of(posts[0]))
+        index, _ = create_index(Path(folder) / "index", subscriptions, record, fit, count_terms)
         return evaluate_index(index, posts)
 
 

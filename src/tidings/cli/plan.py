@@ -13,7 +13,7 @@ from rich.table import Table
 
 from tidings.cli.console import screen
 from tidings.cli.options.plan import PARTITIONERS
-from tidings.cli.options.state import DEFAULT_STATE, StateOption, WorkDirOption, locate_written_state
+from tidings.cli.options.state import DEFAULT_STATE, StateLocation, StateOption, WorkDirOption, locate_written_state
 from tidings.cli.plan_space import (
     DeltaOption,
     EpsilonOption,
@@ -74,6 +74,15 @@ REFRESH_HELP = (
 REFRESH_EXAMPLES = """[bold]Examples[/]
 
 tidings plan refresh --state news"""
+
+RESIZE_HELP = (
+    "Change the number of matchers of a stream.\n\n"
+    "The stream continues, builds the index for the new number in the background, and switches between two batches; no "
+    "match is lost or repeated. A later start with another [bold]--matchers[/] does the same."
+)
+RESIZE_EXAMPLES = """[bold]Examples[/]
+
+tidings plan resize 16 --state news"""
 
 SubscriptionsOption = Annotated[
     Path | None,
@@ -181,6 +190,31 @@ def _show_spatial_plan(plan: SpatialPlan, sample_spec: SampleSpec | None, pictur
 
 @app.command("refresh", help=REFRESH_HELP, epilog=REFRESH_EXAMPLES)
 def refresh(state: StateOption = DEFAULT_STATE, work_dir: WorkDirOption = None) -> None:
+    location, is_running = _locate_partitioned(state, work_dir)
+    with location.open_existing() as store:
+        store.plan_refresh.request()
+    when = "and switches to it between two batches if it is better" if is_running else "when it runs next"
+    print(f"requested: the stream learns a new plan {when}. `tidings status{location.option}` shows its version.")
+
+
+@app.command("resize", help=RESIZE_HELP, epilog=RESIZE_EXAMPLES)
+def resize(
+    matchers: Annotated[int, typer.Argument(metavar="N", help="Number of matchers, 1 to 1,024.", show_default=False)],
+    state: StateOption = DEFAULT_STATE,
+    work_dir: WorkDirOption = None,
+) -> None:
+    from tidings.plan.words import check_matcher_count
+
+    check_matcher_count(matchers)
+    location, is_running = _locate_partitioned(state, work_dir)
+    with location.open_existing() as store:
+        store.plan_refresh.request_matchers(matchers)
+    when = "between two batches" if is_running else "when it runs next"
+    print(f"requested: the stream changes to {matchers} matchers {when}. `tidings status{location.option}` shows it.")
+
+
+def _locate_partitioned(state: str, work_dir: Path | None) -> tuple[StateLocation, bool]:
+    """Return the state and whether its stream runs. Raises InputError if its index is known to be replicated."""
     from tidings.stream.metrics.health import Condition, health
     from tidings.stream.metrics.snapshot import load_snapshot
 
@@ -191,11 +225,7 @@ def refresh(state: StateOption = DEFAULT_STATE, work_dir: WorkDirOption = None) 
             f"{location.display_name}: the index of this stream is replicated, so it has no plan. Run it with --plan "
             "partitioned."
         )
-    with location.open_existing() as store:
-        store.plan_refresh.request()
-    is_running = health(metrics, time.time()).condition in (Condition.running, Condition.stale)
-    when = "and switches to it between two batches if it is better" if is_running else "when it runs next"
-    print(f"requested: the stream learns a new plan {when}. `tidings status{location.option}` shows its version.")
+    return location, health(metrics, time.time()).condition in (Condition.running, Condition.stale)
 
 
 def _check_out(out: Path, overwrite: bool) -> None:

@@ -27,17 +27,16 @@ def learn_word_plan(
 ) -> tuple[LearnedPlan, dict[str, Any]]:
     """Return the plan and its summary. With subscriptions it is the plan that `match` and `run` would learn."""
     from tidings.balance.salb_work_aware import fit_texts
-    from tidings.index.compile import GrowingVocabulary, compile_subscriptions
+    from tidings.index.builder import compile_for_plan
     from tidings.plan.words import LearnedPlan
+    from tidings.text.term_statistics import TermStatistics
 
     table, posts = read_subscription_table(spec), read_posts(spec, progress)
     progress.note(f"learning from {len(posts[0]):,} posts", None)
     start = time.perf_counter()
     terms, conjunctions = None, None
     if table is not None:
-        vocabulary = GrowingVocabulary()
-        conjunctions = compile_subscriptions(table, vocabulary).conjunctions
-        terms = vocabulary.added.terms()
+        terms, conjunctions = compile_for_plan(table, lambda: TermStatistics.of(posts[0]))
     plan = fit_texts(algorithm, posts[0], terms, conjunctions, matchers, split, spec.seed)
     seconds = round(time.perf_counter() - start, 3)
     assert isinstance(plan, LearnedPlan)

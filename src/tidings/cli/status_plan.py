@@ -24,7 +24,9 @@ def format_plan(metrics: StreamSnapshot) -> str:
     how = f"{metrics.execution_mode}, version {metrics.plan_version}, {metrics.partitioned_by} by {metrics.partitioner}"
     value = "" if metrics.plan_value is None else f", imbalance × spread {metrics.plan_value:.2f}"
     first = "" if metrics.plan_value_when_learned is None else f" ({metrics.plan_value_when_learned:.2f} when learned)"
-    return how + value + first + (", learning a new one" if metrics.is_building_plan else _format_comparison(metrics))
+    resize = "" if metrics.wanted_matchers is None else f", resizing to {metrics.wanted_matchers} matchers"
+    next_plan = ", learning a new one" if metrics.is_building_plan else _format_comparison(metrics)
+    return how + value + first + resize + next_plan
 
 
 def _format_comparison(metrics: StreamSnapshot) -> str:

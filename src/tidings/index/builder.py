@@ -65,9 +65,7 @@ def rebuild_index(
     vocabulary = GrowingVocabulary()
     compiled = compile_subscriptions(subscriptions, vocabulary)
     ids = subscriptions.column("id").combine_chunks().take(pa.array(compiled.rows))
-    statistics = TermStatistics.empty()
-    if count_terms is not None and has_choices(compiled.conjunctions):
-        statistics = count_terms()
+    statistics = _count_if_needed(compiled.conjunctions, count_terms)
     base = _BaseInput.of(compiled.conjunctions, ids, vocabulary.added.terms(), statistics)
     new_plan = fit(base.terms, base.conjunctions) if fit is not None else None
     return _build_base(folder, plan, base, log_position, new_plan).publish(version), compiled.invalid
@@ -155,13 +153,13 @@ def _compact_plan(index: Index) -> SpatialPlan | None:
 
 
 def prepare_new_plan(index: Index, fit: FitPlan, statistics: TermStatistics | None = None) -> UnpublishedVersion:
-    """Prepare a merged version with all subscriptions placed by a plan that is learned now."""
+    """Prepare a merged version with all subscriptions placed by a plan learned now, for any number of matchers."""
     plan, base = index.manifest.plan, _base_of(index, statistics)
     if plan is None or base is None:
         return prepare_merge(index, statistics)
     new_plan = fit(base.terms, base.conjunctions)
     record = replace(plan, algorithm=new_plan.algorithm, word_file="", spatial_file="", previous_file="")
-    record = replace(record, version=plan.version + 1)
+    record = replace(record, version=plan.version + 1, matchers=new_plan.matchers)
     return _build_base(index.folder, record, base, index.manifest.log_position, new_plan)
 
 
@@ -249,6 +247,17 @@ def _build_base(
 def has_choices(conjunctions: Conjunctions) -> bool:
     """Return whether enough conjunctions have several terms for the choice of their anchors to matter."""
     return int(np.count_nonzero(np.diff(conjunctions.starts) > 1)) >= MIN_CHOICES
+
+
+def _count_if_needed(conjunctions: Conjunctions, count_terms: CountTerms | None) -> TermStatistics:
+    return TermStatistics.empty() if count_terms is None or not has_choices(conjunctions) else count_terms()
+
+
+def compile_for_plan(subscriptions: pa.Table, count_terms: CountTerms) -> tuple[Sequence[bytes], Conjunctions]:
+    """Return what `create_index` would learn a plan for."""
+    vocabulary = GrowingVocabulary()
+    conjunctions, terms = compile_subscriptions(subscriptions, vocabulary).conjunctions, vocabulary.added.terms()
+    return terms, order_by_posts(conjunctions, terms, _count_if_needed(conjunctions, count_terms))[0]
 
 
 def order_by_posts(

@@ -1,4 +1,4 @@
-"""Requests of users for a new partition plan, which the running stream (or the next one) serves."""
+"""Requests of users for a new partition plan or another number of matchers, served by the running or next stream."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from tidings.store.counters import advance_counter, read_counter
 from tidings.store.database import Database
 
 _REQUESTED, _DONE = "relearn asked", "relearn done"  # counters of the schema
+_MATCHERS = "matchers wanted"  # a counter that exists once it was requested
 
 
 class PlanRefreshRequests:
@@ -27,3 +28,13 @@ class PlanRefreshRequests:
     def complete(self, requested: int) -> None:
         """Mark requests as served, up to a number that `pending_requests` returned."""
         self._db.execute("UPDATE counter SET value = ? WHERE name = ?", requested, _DONE)
+
+    def request_matchers(self, matchers: int) -> None:
+        """Request a number of matchers. The last request counts, also after it was served."""
+        sql = "INSERT INTO counter (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+        self._db.execute(sql, _MATCHERS, matchers)
+
+    def wanted_matchers(self) -> int | None:
+        """Return the number of matchers requested last; None if there was no request."""
+        rows = self._db.fetch("SELECT value FROM counter WHERE name = ?", _MATCHERS)
+        return int(rows[0][0]) if rows else None

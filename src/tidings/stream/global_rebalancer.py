@@ -113,7 +113,8 @@ class GlobalRebalancer:
     # The methods below run in the thread of the build, on the arguments they were started with.
 
     def _evaluate(self, recent: PostSample, index: Index) -> StepResult:
-        step = evaluate_new_plan(index, self._spec.refit, recent, self._settings)
+        spec = replace(self._spec, matchers=len(index.manifest.shards))  # it may have been resized
+        step = evaluate_new_plan(index, spec.refit, recent, self._settings)
         if step is None:
             return StepResult()
         self._evaluation = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 from tidings.balance.spec import PlanSpec
@@ -30,7 +31,7 @@ def open_or_build_index(options: StreamOptions, store: Store) -> tuple[IndexUpda
         if delete_outdated(folder):
             LOG.info(Event("index has an older format, building it again", folder=folder))
         existing = _existing_matchers(folder)
-        spec = PlanSpec.parse(options.partitioner, options.matchers, options.placement, existing or DEFAULT_MATCHERS)
+        spec = _parse_spec(options, store, folder, existing)
         if mode == "replicated" or (mode == "auto" and existing is None):
             updater = IndexUpdater(store, folder)
             if mode == "replicated" or fits_in_memory(updater.index):
@@ -43,6 +44,21 @@ def open_or_build_index(options: StreamOptions, store: Store) -> tuple[IndexUpda
             f"{error.path}: {error.reason.partition('. ')[0]}. Remove {folder} and run again: it is built again from "
             "the subscriptions in the store."
         ) from error
+
+
+def _parse_spec(options: StreamOptions, store: Store, folder: Path, existing: int | None) -> PlanSpec:
+    """Return the specification. If only the number of matchers differs from that of the index, request to resize it."""
+    wanted = store.plan_refresh.wanted_matchers()
+    spec = PlanSpec.parse(
+        options.partitioner, options.matchers, options.placement, existing or wanted or DEFAULT_MATCHERS
+    )
+    if existing is None or existing == spec.matchers or options.matchers is None or spec.plan is not None:
+        return spec
+    plan, same_size = load_manifest(folder, list_versions(folder)[-1]).plan, replace(spec, matchers=existing)
+    if plan is None or not plan.is_compatible_with(make_plan_record(same_size)):
+        return spec
+    store.plan_refresh.request_matchers(spec.matchers)
+    return same_size
 
 
 def _warn_ignored_options(options: StreamOptions) -> None:

@@ -19,12 +19,12 @@ from tidings.balance.plan_comparison import MIN_GAIN, PlanComparison, learn_and_
 from tidings.balance.refresh_policy import PlanHistory, RefreshPolicy, RefreshReason
 from tidings.balance.spatial_fit import PostSample
 from tidings.balance.spec import PlanSpec, SampleSource
-from tidings.index.builder import UnpublishedVersion, prepare_new_plan
+from tidings.index.builder import AnyPlan, UnpublishedVersion, prepare_new_plan
 from tidings.index.manifest import PlanRecord
 from tidings.index.plan_files import load_word_plan
 from tidings.index.reader import Index
 from tidings.log import Event
-from tidings.plan.words import WordPlan
+from tidings.plan.words import HashPlan, WordPlan
 from tidings.query.conjunctions import Conjunctions
 from tidings.routing.stats import RoutingStats
 from tidings.store import Store
@@ -66,7 +66,7 @@ class PlanRefresher:
         self.recent = updater.terms.recent
         self._batch_posts = _FIRST_SAMPLED_PER_BATCH  # of the last batch
         self._request, self._retry_at = 0, 0.0  # the user request that the running build serves
-        self._kept_plans = 0  # in a row
+        self._kept_plans, self._resize_at = 0, 0.0  # in a row, and when a resize may start
         self._comparison: PlanComparison | None = None  # of the running build, made in its thread
         self._last_comparison: dict[str, object] = {}
         self.history = self._load_history(updater.index)
@@ -91,7 +91,9 @@ class PlanRefresher:
                 pass
 
     def before_batch(self) -> None:
-        """Start a refresh if there is a reason."""
+        """Start a refresh if there is a reason, or change the number of matchers if it was requested."""
+        if self._start_resize():
+            return
         request = self._store.plan_refresh.pending_requests()
         if self._spec is None:
             if request:
@@ -116,6 +118,7 @@ class PlanRefresher:
         if plan is not None and plan.version != self.history.version:
             self.history = PlanHistory(plan.version, is_learned(plan), self._clock())
             self._end_refresh(is_replaced=True)
+            self._take_matchers(plan.matchers)
             LOG.info(Event("plan switched", plan_version=plan.version, index_version=index.version))
         elif self._comparison is not None and not self._updater.is_building_plan:
             self._end_refresh(is_replaced=False)
@@ -141,8 +144,51 @@ class PlanRefresher:
             "plan_value": self.history.value,
             "plan_value_when_learned": self.history.first_value,
             "is_building_plan": self._updater.is_building_plan,
+            "wanted_matchers": self._wanted_matchers(),
             "last_plan_comparison": self._last_comparison,
         }
+
+    def _wanted_matchers(self) -> int | None:
+        """Return the requested number of matchers if the index has another one."""
+        wanted, plan = self._store.plan_refresh.wanted_matchers(), self._updater.index.manifest.plan
+        return wanted if wanted is not None and plan is not None and wanted != plan.matchers else None
+
+    def _start_resize(self) -> bool:
+        """Start to build the index for another number of matchers; return False if that is not to be done now."""
+        wanted, spec, index = self._wanted_matchers(), self._spec, self._updater.index
+        if wanted is None or spec is None or self._updater.is_building_plan or self._clock() < self._resize_at:
+            return False
+        if spec.plan is not None:
+            cause = f"the plan file is for {spec.matchers} matchers"
+            LOG.warning(Event("resize ignored", matchers=wanted, reason=cause))
+            self._store.plan_refresh.request_matchers(spec.matchers)
+            return False
+        plan = index.manifest.plan
+        if not index.manifest.subscriptions or (plan is not None and plan.previous_file):
+            return False  # later: nothing to place, or two plans are in use
+        posts = self.recent.posts()
+        is_started = self._updater.start_build(partial(self._prepare_resize, replace(spec, matchers=wanted), posts))
+        if is_started:
+            self._resize_at = self._clock() + _RETRY_S  # if it fails
+            LOG.info(Event("resize started", matchers=wanted, before=len(index.manifest.shards), posts=len(posts[0])))
+        return is_started
+
+    def _prepare_resize(self, spec: PlanSpec, posts: PostSample, index: Index) -> UnpublishedVersion:
+        """Prepare a version for another number of matchers. Terms are hashed until there are posts to learn from."""
+
+        def fit(terms: Sequence[bytes], conjunctions: Conjunctions) -> AnyPlan:
+            if not spec.learns_from_posts or len(posts[0]) < self._policy.min_posts:
+                return HashPlan(spec.matchers)
+            return spec.refit(lambda: posts)(terms, conjunctions)
+
+        return prepare_new_plan(index, fit)
+
+    def _take_matchers(self, matchers: int) -> None:
+        """Learn later plans for the number of matchers of the index."""
+        if self._spec is not None and matchers != self._spec.matchers:
+            LOG.info(Event("resized", matchers=matchers, before=self._spec.matchers))
+            self._spec = replace(self._spec, matchers=matchers)
+            self._resize_at = 0.0
 
     def _start(self, reason: RefreshReason) -> bool:
         assert self._spec is not None

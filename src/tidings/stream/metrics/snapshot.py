@@ -55,6 +55,7 @@ class StreamSnapshot:
     plan_value: float | None = None  # imbalance × spread, measured last
     plan_value_when_learned: float | None = None
     last_plan_comparison: dict[str, Any] = field(default_factory=dict)  # gain, low_gain, posts, is_replaced, at
+    wanted_matchers: int | None = None  # requested, if the index has another number
     is_building_plan: bool = False  # a plan is being fitted or rebalanced
     rebalances: int = 0
     rebalance_checks: int = 0  # how often the time of the matchers was compared
