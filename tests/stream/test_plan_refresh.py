@@ -312,7 +312,7 @@ def test_a_stream_with_a_plan_file_is_not_resized(start_stream, events, tmp_path
 
 def test_a_resize_that_fails_is_tried_again_later(start_stream, events, monkeypatch):
     stream = start_stream(RefreshPolicy())
-    monkeypatch.setattr(plan_refresh, "prepare_new_plan", lambda index, fit: 1 / 0)
+    monkeypatch.setattr(plan_refresh, "prepare_new_plan", lambda *arguments: 1 / 0)
     stream.store.plan_refresh.request_matchers(6)
     assert [stream.run_batch(posts=10), stream.run_batch(posts=10)] == [1, 1]
     assert sum(event.startswith("resize started ") for event in events) == 1

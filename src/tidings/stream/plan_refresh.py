@@ -175,13 +175,14 @@ class PlanRefresher:
 
     def _prepare_resize(self, spec: PlanSpec, posts: PostSample, index: Index) -> UnpublishedVersion:
         """Prepare a version for another number of matchers. Terms are hashed until there are posts to learn from."""
+        is_enough = len(posts[0]) >= self._policy.min_posts
 
         def fit(terms: Sequence[bytes], conjunctions: Conjunctions) -> AnyPlan:
-            if not spec.learns_from_posts or len(posts[0]) < self._policy.min_posts:
+            if not spec.learns_from_posts or not is_enough:
                 return HashPlan(spec.matchers)
             return spec.refit(lambda: posts)(terms, conjunctions)
 
-        return prepare_new_plan(index, fit)
+        return prepare_new_plan(index, fit, TermStatistics.of(posts[0]) if is_enough else None)
 
     def _take_matchers(self, matchers: int) -> None:
         """Learn later plans for the number of matchers of the index."""
