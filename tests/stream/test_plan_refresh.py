@@ -17,9 +17,8 @@ from tidings.balance.salb_work_aware import fit_texts
 from tidings.balance.spatial_fit import PostSample
 from tidings.balance.spec import PlanSpec
 from tidings.index.plan_files import load_word_plan
-from tidings.plan.words import hash_to_matchers
 from tidings.matching.brute_force import RawPost
-from tidings.plan.words import write_word_plan
+from tidings.plan.words import hash_to_matchers, write_word_plan
 from tidings.routing.stats import RoutingStats
 from tidings.spark.execution_mode import make_plan_record
 from tidings.store import open_store

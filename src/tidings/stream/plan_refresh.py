@@ -178,7 +178,7 @@ class PlanRefresher:
         is_enough = len(posts[0]) >= self._policy.min_posts
 
         def fit(terms: Sequence[bytes], conjunctions: Conjunctions) -> AnyPlan:
-            if not spec.learns_from_posts or not is_enough:
+            if not is_enough:
                 return HashPlan(spec.matchers)
             return spec.refit(lambda: posts)(terms, conjunctions)
 
