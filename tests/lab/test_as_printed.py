@@ -20,7 +20,7 @@ from tidings_lab.as_printed import (
     place_by_lasp,
 )
 from tidings_lab.sample_queries import NumberedPosts
-from tidings_lab.simulated_matchers import Run, SimulatedCluster, measure_in_turns, merge_hits
+from tidings_lab.simulated_matchers import Run, SimulatedCluster, list_pairs, measure_in_turns
 from tidings_lab.workload import Fold, NumberedSubscriptions, draw_tweet_based, make_folds, number_posts
 
 SEED = 3
@@ -89,7 +89,7 @@ def test_printed_cluster_finds_the_matches_of_tidings(
     printed = PrintedCluster(subscribed, plan, placement, LINE, SEED)
     ours = SimulatedCluster(subscribed, plan, "anchor", SEED)
     shares = printed.route(posts).batches
-    found = merge_hits([printed.locate(share, printed.match_share(share)) for share in shares])
+    found = list_pairs([printed.locate(share, printed.match_share(share)) for share in shares])
     assert np.array_equal(found, ours.find_matches(ours.route(posts).batches))
     assert len(found)
     first, second = measure_in_turns([Run(printed, posts), Run(ours, posts)], 1)

@@ -15,7 +15,15 @@ from tidings_lab.measurements.corpus import count_pairs
 from tidings_lab.measurements.shedding import _oracle_by_levels
 from tidings_lab.plan_learner import CORPORA, PlanLearner, list_arms
 from tidings_lab.sample_queries import NumberedPosts
-from tidings_lab.simulated_matchers import Run, ShardHits, SimulatedCluster, measure_in_turns, merge_hits
+from tidings_lab.simulated_matchers import (
+    Run,
+    ShardHits,
+    SimulatedCluster,
+    concat_hits,
+    list_pairs,
+    measure_in_turns,
+    merge_hits,
+)
 from tidings_lab.workload import (
     NumberedSubscriptions,
     draw_topic_based,
@@ -165,14 +173,14 @@ def test_anchors_are_the_terms_of_fewest_posts_as_in_an_index(posts: NumberedPos
     assert len(part.analyze(posts).terms) < len(subscribed.analyze(posts).terms)
 
 
-def test_merging_drops_second_copies_of_shared_subscriptions_only() -> None:
-    def pair(post: int, subscription: int) -> int:
-        return post << 32 | subscription
-
-    first = ShardHits(np.array([pair(0, 5), pair(2, 7)], np.uint64), np.array([True, False]))
-    second = ShardHits(np.array([pair(0, 5), pair(1, 5)], np.uint64), np.array([True, True]))
-    assert merge_hits([first, second]).tolist() == [pair(0, 5), pair(1, 5), pair(2, 7)]
-    assert merge_hits([]).tolist() == []
+def test_merging_drops_second_copies_of_shared_subscriptions() -> None:
+    first = ShardHits(np.array([0, 2], np.uint32), np.array([5, 7]), np.array([True, False]))
+    second = ShardHits(np.array([0, 1], np.uint32), np.array([5, 5]), np.array([True, True]))
+    ids, counts = merge_hits(concat_hits([first, second]), 4)
+    assert ids.to_pylist() == [5, 5, 7]
+    assert counts.tolist() == [1, 1, 1, 0]
+    assert list_pairs([first, second]).tolist() == [0 << 32 | 5, 1 << 32 | 5, 2 << 32 | 7]
+    assert list_pairs([]).tolist() == []
 
 
 def test_runs_are_measured_in_turns_with_routing_and_merging(posts: NumberedPosts) -> None:

@@ -182,8 +182,8 @@ class PrintedCluster:
 
     def locate(self, share: MatcherBatch, found: list[Any]) -> ShardHits:
         hits = found[0]
-        pairs = share.posts[hits.posts].astype(np.uint64) << np.uint64(32) | hits.subscriptions.astype(np.uint64)
-        return ShardHits(pairs, self._is_shared[hits.subscriptions])
+        subscriptions = hits.subscriptions.astype(np.int64)
+        return ShardHits(share.posts[hits.posts], subscriptions, self._is_shared[subscriptions])
 
 
 def _share(

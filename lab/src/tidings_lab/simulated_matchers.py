@@ -22,10 +22,10 @@ from tidings.index.reader import Index, SegmentView
 from tidings.index.segment import build_segment
 from tidings.index.sharding import shard_by_term
 from tidings.index.spatial_shards import SpatialAnchors
+from tidings.matching.dedup import drop_repeated, group_by_post, hits_schema
 from tidings.matching.segment_matcher import SegmentMatcher, missing_positions
 from tidings.plan.placement.shard_terms import ShardTerms
 from tidings.plan.words import WordPlan
-from tidings.ragged import sorted_unique
 from tidings.routing.router import MatcherBatch, RoutedBatch, Router
 from tidings.routing.shed import ShedDecision
 from tidings.text.analyzer import AnalyzedBatch
@@ -33,6 +33,7 @@ from tidings_lab.workload import NumberedSubscriptions
 
 _NONE = np.zeros(0, np.uint8)
 _NO_SHEDDING = ShedDecision()
+_HITS = hits_schema(pa.int64())
 
 
 class InMemoryIndex(Index):
@@ -62,19 +63,34 @@ class InMemoryIndex(Index):
 
 @dataclass(frozen=True, slots=True)
 class ShardHits:
-    """What one matcher found in a batch: post (upper 32 bits) and subscription; whether others may find it too."""
+    """What one matcher found in a batch: the post and the subscription of each hit; whether others may find it too."""
 
-    pairs: NDArray[np.uint64]
+    posts: NDArray[np.uint32]
+    subscriptions: NDArray[np.int64]
     is_shared: NDArray[np.bool_]
 
+    def to_table(self) -> pa.Table:
+        return pa.table([self.posts, self.subscriptions, self.is_shared], schema=_HITS)
 
-def merge_hits(hits: Sequence[ShardHits]) -> NDArray[np.uint64]:
-    """Return the distinct pairs of all matchers, ordered by post. Only what can be found twice is deduplicated."""
-    pairs = np.concatenate([np.zeros(0, np.uint64), *(found.pairs for found in hits)])
-    is_shared = np.concatenate([np.zeros(0, bool), *(found.is_shared for found in hits)])
-    if is_shared.any():
-        pairs = np.concatenate([pairs[~is_shared], sorted_unique(pairs[is_shared])])
-    return np.sort(pairs)
+
+def concat_hits(hits: Sequence[ShardHits]) -> pa.Table:
+    """Return the hits of all matchers as they reach the merge stage."""
+    return pa.concat_tables([_HITS.empty_table(), *(found.to_table() for found in hits)]).combine_chunks()
+
+
+def merge_hits(hits: pa.Table, posts: int) -> tuple[pa.Array, NDArray[np.uint32]]:
+    """Merge like the product: without repetitions, in the order of the posts, with the number per post."""
+    distinct = drop_repeated(hits).combine_chunks()
+    ids = distinct["subscription_id"].combine_chunks()
+    return group_by_post(distinct["post"].to_numpy(), ids, posts)
+
+
+def list_pairs(hits: Sequence[ShardHits]) -> NDArray[np.uint64]:
+    """Return the distinct hits as sorted numbers of post and subscription (32 bits each)."""
+    distinct = drop_repeated(concat_hits(hits))
+    posts, subscriptions = (distinct[name].to_numpy().astype(np.uint64) for name in ("post", "subscription_id"))
+    pairs: NDArray[np.uint64] = np.sort(posts << np.uint64(32) | subscriptions)
+    return pairs
 
 
 class Routed(Protocol):
@@ -97,7 +113,7 @@ class Cluster(Protocol):
         ...
 
     def locate(self, share: MatcherBatch, found: list[Any]) -> ShardHits:
-        """Return what was found as pairs of post and subscription; not timed."""
+        """Return the posts and subscriptions of what was found; not timed."""
         ...
 
 
@@ -192,10 +208,12 @@ class _Measurement:
             found = cluster.match_share(share)
             seconds[share.matcher] = time.thread_time() - start
             hits.append(cluster.locate(share, found))
-            self.loads[share.matcher], self.hits[share.matcher] = len(share.posts), len(hits[-1].pairs)
+            self.loads[share.matcher], self.hits[share.matcher] = len(share.posts), len(hits[-1].posts)
+        table = concat_hits(hits)
         start = time.thread_time()
-        self.matches = len(merge_hits(hits))
+        ids, _ = merge_hits(table, len(self.run.posts))
         seconds[-1] = time.thread_time() - start
+        self.matches = len(ids)
         return seconds
 
     def work(self) -> MatcherWork:
@@ -226,16 +244,15 @@ class SimulatedCluster:
         return [matcher.match(received, nowhere) for _, matcher in self._shard(share.matcher)]
 
     def locate(self, share: MatcherBatch, found: list[Any]) -> ShardHits:
-        pairs, is_shared = [np.zeros(0, np.uint64)], [np.zeros(0, bool)]
+        parts = []
         for (live, _), hits in zip(self._shard(share.matcher), found, strict=True):
-            subscriptions = np.asarray(live.segment.ids)[hits.subscriptions].astype(np.uint64)
-            pairs.append(share.posts[hits.posts].astype(np.uint64) << np.uint64(32) | subscriptions)
-            is_shared.append(live.is_shared[hits.subscriptions] != 0)
-        return ShardHits(np.concatenate(pairs), np.concatenate(is_shared))
+            subscriptions = np.asarray(live.segment.ids)[hits.subscriptions].astype(np.int64)
+            parts.append((share.posts[hits.posts], subscriptions, live.is_shared[hits.subscriptions] != 0))
+        return ShardHits(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
     def find_matches(self, shares: Sequence[MatcherBatch]) -> NDArray[np.uint64]:
         """Return the distinct matches as sorted numbers of post and subscription (32 bits each)."""
-        return merge_hits([self.locate(share, self.match_share(share)) for share in shares])
+        return list_pairs([self.locate(share, self.match_share(share)) for share in shares])
 
     def count_matches(self, shares: Sequence[MatcherBatch], posts: int) -> NDArray[np.int32]:
         """Return the number of matches per post and matcher; -1 if the post is not sent there."""
