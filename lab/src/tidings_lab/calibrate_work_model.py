@@ -2,8 +2,9 @@
 
 Load model, in CPU time: c2 is the cost of a post without subscriptions near it, c1 the additional cost per
 subscription, c3 the cost to compile a subscription into a delta segment, c4 the cost to find one to remove.
-Work model: the constants that fit the times of all workers of several plans with the least relative error. The result
-is stored in `lab/results`; a test compares it with the defaults of the models.
+Work model: the constants that fit the times of all workers of several plans with the least relative error; an update
+takes c3 + c4, without the fixed cost of a segment, which is the same under every plan. The result is stored in
+`lab/results`; a test compares it with the defaults of the models.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from tidings_lab import results
 from tidings_lab.located_posts import GEO_TWEETS, as_located, load_located
 from tidings_lab.progress import Report, print_line
 from tidings_lab.results import Result
-from tidings_lab.simulated_spatial_matchers import MeasuredRun, SimulatedSpatialCluster, measure_in_turns, renumber
+from tidings_lab.simulated_spatial_matchers import MeasuredRun, SimulatedSpatialCluster, measure_in_turns
 from tidings_lab.spatial_workload import Tweets, draw_subscriptions
 
 _REPEATS = 5
@@ -69,17 +70,14 @@ def calibrate_work(tweets: pa.Table, subscriptions: int, posts: int = 40_000, se
     drawn_from, counted, times = Tweets.of(known), [], []
     for query_set in _QUERY_SETS:
         drawn = draw_subscriptions(query_set, subscriptions, drawn_from, seed)
-        new = renumber(draw_subscriptions(query_set, posts // 10, drawn_from, seed + 1), subscriptions)
         with TemporaryDirectory() as folder:
             clusters = [SimulatedSpatialCluster.learn(Path(folder) / n, drawn, n, 8, as_located(known)) for n in _PLANS]
             sample = WorkSample.build(build_workload(*_compile(drawn, known), as_located(unseen)))
-            runs = [MeasuredRun(cluster, cluster.analyze(unseen), new) for cluster in clusters]
+            runs = [MeasuredRun(cluster, cluster.analyze(unseen)) for cluster in clusters]
             for cluster, work in zip(clusters, measure_in_turns(runs, _REPEATS), strict=True):
-                updates_per_row = posts / 10 / len(sample.workload.anchors)
-                counted.append(sample.count_operations(cluster.plan) * [[1], [1], [1], [updates_per_row]])
-                times.append([work.matching.min(axis=0).sum(axis=0), work.updating.min(axis=0)])
-    counts, (matching, updating) = np.concatenate(counted, axis=1), np.concatenate(times, axis=1)
-    return WorkCounts(counts, 1e9 * matching, 1e9 * updating)
+                counted.append(sample.count_operations(cluster.plan)[:3])
+                times.append(work.matching.min(axis=0).sum(axis=0))
+    return WorkCounts(np.concatenate(counted, axis=1), 1e9 * np.concatenate(times))
 
 
 def _compile(subscriptions: pa.Table, posts: pa.Table) -> tuple[Sequence[bytes], Conjunctions]:
@@ -93,23 +91,23 @@ def _compile(subscriptions: pa.Table, posts: pa.Table) -> tuple[Sequence[bytes],
 
 @dataclass(frozen=True, slots=True)
 class WorkCounts:
-    """Posts, lookups, hits and updates of some matchers, and the nanoseconds for matching and for updating."""
+    """Posts, lookups and hits of some matchers, and the nanoseconds that matching took."""
 
     counts: NDArray[np.float64]
     matching: NDArray[np.float64]
-    updating: NDArray[np.float64]
 
     @classmethod
     def concatenate(cls, parts: Sequence[WorkCounts]) -> WorkCounts:
         return cls(*(np.concatenate(values, axis=-1) for values in zip(*map(astuple, parts), strict=True)))
 
-    def fit(self) -> WorkModel:
-        return WorkModel(*fit_ns(self.counts[:3], self.matching), *fit_ns(self.counts[3:], self.updating))
+    def fit(self, update_ns: float) -> WorkModel:
+        post_ns, term_ns, hit_ns = fit_ns(self.counts, self.matching)
+        return WorkModel(post_ns, term_ns, hit_ns, update_ns)
 
     def median_error(self, model: WorkModel) -> float:
         """Return the median relative error of the predicted times of a matcher."""
-        costs = np.array([model.post_ns, model.term_ns, model.hit_ns, model.update_ns])
-        return float(np.median(np.abs(costs @ self.counts / (self.matching + self.updating) - 1)))
+        costs = np.array([model.post_ns, model.term_ns, model.hit_ns])
+        return float(np.median(np.abs(costs @ self.counts / self.matching - 1)))
 
 
 def fit_ns(counts: NDArray[np.float64], times: NDArray[np.float64]) -> list[float]:
@@ -150,11 +148,13 @@ def calibrate_all(tweets: pa.Table, report: Report = print_line) -> Result:
     start, parameters = time.perf_counter(), {"subscriptions": list(_SUBSCRIPTIONS), "repetitions": _REPEATS}
     result = results.new_result("benchmark", "work-model", "full", "calibrate_work_model", _SEED, parameters)
     parts: dict[str, WorkCounts] = {}
+    load_model = calibrate(tweets)
+    update_ns = load_model.insert_ns + load_model.delete_ns
     for subscriptions in _SUBSCRIPTIONS:
         parts[f"{subscriptions}"] = calibrate_work(tweets, subscriptions, seed=_SEED)
-        report(f"{subscriptions:,} subscriptions: {parts[f'{subscriptions}'].fit()}")
+        report(f"{subscriptions:,} subscriptions: {parts[f'{subscriptions}'].fit(update_ns)}")
     together = WorkCounts.concatenate(list(parts.values()))
-    model = together.fit()
+    model = together.fit(update_ns)
     report(f"together: {model}, median error {together.median_error(model):.1%}")
     return result | {
         "seconds": round(time.perf_counter() - start, 1),
@@ -162,8 +162,8 @@ def calibrate_all(tweets: pa.Table, report: Report = print_line) -> Result:
         "measured": {
             "work_model": asdict(model),
             "median_error": together.median_error(model),
-            "fits": {name: asdict(counts.fit()) for name, counts in parts.items()},
-            "load_model": calibrate(tweets).to_dict(),
+            "fits": {name: asdict(counts.fit(update_ns)) for name, counts in parts.items()},
+            "load_model": load_model.to_dict(),
         },
     }
 

@@ -25,7 +25,7 @@ class WorkModel:
     post_ns: float = 42.0  # per post received
     term_ns: float = 46.0  # per term looked up
     hit_ns: float = 10.7  # per conjunction found
-    update_ns: float = 1_430.0  # per insertion and deletion
+    update_ns: float = 885.0  # per insertion and deletion
 
     def load(self, posts: Amount, lookups: Amount, hits: Amount, updates: Amount) -> Amount:
         """Return the time in nanoseconds of these operations, of one matcher or of several."""
