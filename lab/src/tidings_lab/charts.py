@@ -13,6 +13,7 @@ from tidings_lab.experiment import Figure
 from tidings_lab.style import QUIET, STYLE, load_pyplot
 
 _PANEL_INCHES = (4.9, 3.5)
+_MAX_UPRIGHT_LABELS = 4  # of groups of bars
 _MAX_MARKED_POINTS = 40  # a line with more points has no markers
 # Colour and marker of a series; the same in every figure. Ours stands out, clear losers are grey.
 _STYLES: Mapping[str, tuple[str, str]] = {
@@ -63,6 +64,9 @@ _STYLES: Mapping[str, tuple[str, str]] = {
     "metric": ("#d6336c", "P"),
     "hypergraph": ("#343a40", "x"),
     "frequency": ("#adb5bd", "v"),
+    "none": ("#343a40", "x"),
+    "cells": ("#0b7285", "o"),
+    "new plan": ("#e8590c", "s"),
     "gr+": ("#0b7285", "o"),
     "gr": ("#e8590c", "s"),
     "dp": ("#7048e8", "D"),
@@ -219,7 +223,11 @@ def _draw_bars(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
         if len(series) == 1:
             labels = [f"{height:,.0f}" if height >= 1000 else f"{height:.3g}" for height in heights]
             axes.bar_label(drawn, labels, padding=2, fontsize=9)
-    axes.set_xticks(range(len(names)), [str(name) for name in names])
+    labels = [f"{name:,}" if isinstance(name, int) else str(name) for name in names]
+    if len(names) > _MAX_UPRIGHT_LABELS:
+        axes.set_xticks(range(len(names)), labels, rotation=20, ha="right", rotation_mode="anchor")
+    else:
+        axes.set_xticks(range(len(names)), labels)
     if panel.get("yscale") != "log" and max(axes.get_ylim()) >= 10_000:
         axes.yaxis.set_major_formatter(lambda value, _: _format_short(value))
     axes.set_axisbelow(True)
@@ -228,7 +236,9 @@ def _draw_bars(axes: Any, panel: Mapping[str, Any], rows: Rows) -> None:
     axes.margins(y=0.15)
     axes.set_ylabel(_axis_label(panel, "y"))
     axes.set_title(panel.get("title", ""), loc="left", fontsize=11)
-    axes.tick_params(axis="x", color=QUIET, labelrotation=20 if len(names) > 4 else 0)
+    axes.tick_params(axis="x", color=QUIET)
+    if "xlabel" in panel:
+        axes.set_xlabel(panel["xlabel"])
 
 
 def _series_points(

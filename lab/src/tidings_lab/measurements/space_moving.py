@@ -22,7 +22,7 @@ from tidings_lab.simulated_stream import LiveBatch, SimulatedStream, build_state
 from tidings_lab.spatial_scenarios import DrawPhase, draw_hot_spot
 from tidings_lab.spatial_workload import Tweets, draw_subscriptions
 
-_CALIBRATION_BATCHES = 20
+_CALIBRATION_BATCHES, _CALIBRATION_PHASE = 20, 999
 _MAX_EXTENSION = 10  # times the batches, until there were enough migrations
 _PARTS = 50  # posts of a phase are drawn once and used in turns
 _UNAFFECTED_MS, _LONG_MS = 100.0, 1_000.0  # the classes of figures 12c and 15
@@ -98,7 +98,7 @@ class LiveRun:
 
     def _calibrate(self, posts: int) -> float:
         """Return the seconds between batches: a multiple of the time that one takes without rebalancing."""
-        part, seconds = self.draw(-1 % 1_000, posts), []
+        part, seconds = self.draw(_CALIBRATION_PHASE, posts), []
         for _ in range(_CALIBRATION_BATCHES):
             start = time.perf_counter()
             self.stream.run_live_batch(part, 0.0)
