@@ -14,6 +14,7 @@ import pytest
 
 from tidings.errors import IndexDamaged, InputError
 from tidings.index.builder import apply_changes, create_index, merge_index
+from tidings.index.files import FileRecord
 from tidings.index.local_cache import IndexCache
 from tidings.index.manifest import PlanRecord
 from tidings.index.reader import Index
@@ -25,6 +26,7 @@ POSTS = [RawPost("cats and dogs"), RawPost("a white house"), RawPost("lynx", 3.0
 OPEN = """
 import sys
 from pathlib import Path
+from tidings.index.files import FileRecord
 from tidings.index.local_cache import IndexCache
 cached = IndexCache(Path(sys.argv[1])).open(Path(sys.argv[2]), 1)
 print(sum(len(view.segment) for view in cached.index.open_shard(0)), flush=True)
@@ -89,6 +91,17 @@ def test_a_second_version_copies_only_its_new_files(shared, tmp_path):
     assert len(new) > 0
 
 
+def test_equal_content_of_another_index_is_not_copied_again(simple, tmp_path):
+    root, rebuilt = tmp_path / "cache", tmp_path / "rebuilt"
+    IndexCache(root).open(simple, 1)
+    before = copied_files(root)
+    create_index(rebuilt, subscription_table(QUERIES))
+    assert {path.name for path in rebuilt.iterdir()} != {path.name for path in simple.iterdir()}
+    index = IndexCache(root).open(rebuilt, 1).index
+    assert copied_files(root) == before
+    assert match_index(index, POSTS, 2) == match_index(Index.open(simple), POSTS, 2)
+
+
 def test_two_simultaneous_processes_make_one_copy(simple, tmp_path):
     root = tmp_path / "cache"
     command = [sys.executable, "-c", OPEN, str(root), str(simple)]
@@ -148,17 +161,16 @@ def test_a_damaged_shared_file_is_named_and_not_copied(simple, tmp_path, harm, m
 
 def test_the_least_recently_used_entry_is_evicted_first(tmp_path):
     folders = [tmp_path / name for name in "abc"]
-    sizes = [create_index(folder, subscription_table(QUERIES))[0].size_bytes for folder in folders]
-    root = tmp_path / "cache"
+    queries = [[*QUERIES, query] for query in ("lynx", "lynx OR zebra", "storm zebra")]
+    indexes = [create_index(folder, subscription_table(rows))[0] for folder, rows in zip(folders, queries, strict=True)]
+    sizes, root = [index.size_bytes for index in indexes], tmp_path / "cache"
     cache = IndexCache(root, limit_bytes=sum(sizes) - 1)
     for folder in (folders[0], folders[1], folders[0], folders[2]):
         cache.open(folder, 1)
         gc.collect()
-    names = {name.rpartition("-")[0] for name in {path.split("/")[0] for path in copied_files(root)}}
-    inside = [{path.parent.name for path in folder.glob("*/*.npy")} for folder in folders]
-    assert inside[0] <= names
-    assert inside[2] <= names
-    assert not inside[1] <= names
+    checksums = {FileRecord.of(path) for path in root.glob("entries-*/*/*") if path.is_file()}
+    is_complete = [set(index.manifest.files.values()) <= checksums for index in indexes]
+    assert is_complete == [True, False, True]
 
 
 def test_entries_in_use_are_not_evicted(simple, tmp_path):
@@ -171,8 +183,8 @@ def test_entries_in_use_are_not_evicted(simple, tmp_path):
 
 def test_entries_of_another_process_stay_until_it_ends(simple, tmp_path):
     root, others = tmp_path / "cache", [tmp_path / "b", tmp_path / "c"]
-    for folder in others:
-        create_index(folder, subscription_table(["lynx", "zebra"]))
+    for folder, query in zip(others, ("lynx", "zebra"), strict=True):
+        create_index(folder, subscription_table([query]))
     command = [sys.executable, "-c", OPEN, str(root), str(simple)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import mmap
@@ -33,19 +34,19 @@ _HEADER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """The size and checksum that a file must have."""
+    """The size and checksum that a file must have. Files with equal records have equal content."""
 
     size_bytes: int
-    checksum: int
+    checksum: str  # BLAKE2b, 128 bits
 
     @classmethod
     def of(cls, path: Path) -> FileRecord:
         """Return the record of an existing file."""
-        checksum = 0
+        checksum = hashlib.blake2b(digest_size=16)
         with path.open("rb") as file:
             while chunk := file.read(_CHUNK_BYTES):
-                checksum = zlib.crc32(chunk, checksum)
-        return cls(path.stat().st_size, checksum)
+                checksum.update(chunk)
+        return cls(path.stat().st_size, checksum.hexdigest())
 
 
 def check_file(path: Path, record: FileRecord, thoroughly: bool) -> None:

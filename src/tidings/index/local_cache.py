@@ -1,8 +1,9 @@
 """Local copies of an index in a shared directory: every file is copied once per machine and user.
 
-An entry is a folder of the index (a segment, tombstones, a layer of the vocabulary), named after the names, sizes and
-checksums of its files, so a new version copies only new folders. Entries are renamed into place when complete. A pin is
-a locked file that lists entries: these are not evicted, and the lock ends with its process.
+An entry is a folder of an index (a segment, tombstones, a layer of the vocabulary), named after the names, sizes and
+checksums of its files, so equal content is copied once, whatever the version and the index. Entries are renamed into
+place when complete. A pin is a locked file that lists entries: these are not evicted, and the lock ends with its
+process.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathlib import Path
 from tidings.atomic_io import disk_usage_bytes
 from tidings.errors import IndexDamaged, InputError
 from tidings.index.files import FileRecord, check_file
-from tidings.index.manifest import Manifest, load_manifest
+from tidings.index.manifest import Content, Manifest, load_manifest
 from tidings.index.reader import Index
 from tidings.version import __version__
 
@@ -59,7 +60,7 @@ class IndexCache:
         """Open a version of the index in `shared`. IndexDamaged names a shared file that is missing or damaged."""
         manifest = load_manifest(shared, version)
         groups = _groups(manifest)
-        entries = {name: _entry(name, group) for name, group in groups.items()}
+        entries = {folder: _entry(folder, content) for folder, content in manifest.contents().items()}
         scratch = f"scratch-{_hash([os.path.abspath(shared), __version__])}"
         with self._exclusive():
             self._copy_missing(shared, groups, entries)
@@ -131,8 +132,9 @@ def _groups(manifest: Manifest) -> dict[str, dict[str, FileRecord]]:
     return groups
 
 
-def _entry(folder: str, group: Group) -> str:
-    return f"{folder}-{_hash(sorted((name, file.size_bytes, file.checksum) for name, file in group.items()))}"
+def _entry(folder: str, content: Content) -> str:
+    """Return the name of an entry, which depends on its kind and content, but not on the index and its version."""
+    return f"{folder.partition('-')[0]}-{_hash(content)}"
 
 
 def _hash(content: object) -> str:

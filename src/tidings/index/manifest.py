@@ -10,7 +10,7 @@ from tidings.errors import IndexDamaged
 from tidings.index.files import FileRecord, load_json, save_json
 
 FORMAT = "tidings-index"
-FORMAT_VERSION = 11
+FORMAT_VERSION = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,9 @@ class PlanRecord:
         return same and self.algorithm in ("hash", requested.algorithm)
 
 
+Content = tuple[tuple[str, int, str], ...]  # the name, size and checksum of every file of a folder
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """Shard i consists of the segments `shards[i]`, oldest first; a replicated index has one shard and no plan."""
@@ -62,6 +65,14 @@ class Manifest:
     files: dict[str, FileRecord]
     statistics: str = ""  # the folder with the posts per term; none if no posts were counted
     log_position: int = 0  # the last change of the store's log that is included
+
+    def contents(self) -> dict[str, Content]:
+        """Return for every folder of the version its content; folders with equal content have equal files."""
+        files: dict[str, list[tuple[str, int, str]]] = {}
+        for path, record in self.files.items():
+            folder, _, name = path.partition("/")
+            files.setdefault(folder, []).append((name, record.size_bytes, record.checksum))
+        return {folder: tuple(sorted(content)) for folder, content in files.items()}
 
 
 def manifest_path(folder: Path, version: int) -> Path:

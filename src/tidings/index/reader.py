@@ -7,7 +7,7 @@ versions; existing files are never changed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -116,30 +116,37 @@ class Index:
         return [self.open_segment(record) for record in self.manifest.shards[number]]
 
     def open_segment(self, record: SegmentRecord) -> SegmentView:
-        """Map the arrays of a segment."""
-        folder = self.folder / record.folder
+        """Map the arrays of a segment, and apply the tombstones of this version."""
+        return self.apply_version(self.map_segment(record.folder), record)
+
+    def map_segment(self, name: str) -> SegmentView:
+        """Map the arrays of a segment, which are the same in all versions."""
+        folder = self.folder / name
         arrays = {name: files.load_array(folder / f"{name}.npy") for name in Segment.array_names()}
         segment = Segment(**arrays, ids=files.load_ids(folder / "ids.arrow"))
-        removed = np.zeros(0, np.uint8)
-        if record.removed:
-            removed = np.zeros(len(segment), np.uint8)
-            removed[files.load_array(self.folder / record.removed)] = 1
         names = ("terms", "phrase_terms", "split_terms", "is_shared")
         terms, phrase_terms, split_terms, is_shared = (files.load_array(folder / f"{name}.npy") for name in names)
-        has_two_plans = self.manifest.plan is not None and bool(self.manifest.plan.previous_file)
         return SegmentView(
             segment=segment,
-            removed=removed,
+            removed=np.zeros(0, np.uint8),
             anchors=Anchors(*(files.load_array(folder / f"{name}.npy") for name in ANCHOR_FILES)),
             terms=terms,
             phrase_terms=phrase_terms,
             split_terms=split_terms,
-            # A post that is routed by one plan may find what the other plan placed there.
-            is_shared=np.ones_like(is_shared) if has_two_plans else is_shared,
+            is_shared=is_shared,
             is_shared_by_plan=is_shared,
             spatial_anchors=SpatialAnchors(*(files.load_array(folder / f"{n}.npy") for n in SPATIAL_ANCHOR_FILES)),
-            by_previous_plan=record.by_previous_plan,
         )
+
+    def apply_version(self, view: SegmentView, record: SegmentRecord) -> SegmentView:
+        """Add to the arrays of a segment what depends on this version: tombstones, and the plan in use."""
+        removed, is_shared = view.removed, view.is_shared_by_plan
+        if record.removed:
+            removed = np.zeros(len(view.segment), np.uint8)
+            removed[files.load_array(self.folder / record.removed)] = 1
+        if self.manifest.plan is not None and self.manifest.plan.previous_file:
+            is_shared = np.ones_like(is_shared)  # a post routed by one plan may find what the other plan placed there
+        return replace(view, removed=removed, is_shared=is_shared, by_previous_plan=record.by_previous_plan)
 
     def open_layer(self, name: str) -> Vocabulary:
         """Map a layer of the vocabulary."""

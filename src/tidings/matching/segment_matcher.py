@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -46,22 +47,39 @@ class SegmentMatcher:
 
     def __init__(self, segment: Segment, term_count: int, removed: NDArray[np.uint8] = _NOTHING_REMOVED) -> None:
         self._segment = segment
-        self._removed = removed
-        self._posting_start = segment.posting_start(term_count)
-        self._bitmap = np.zeros(term_count // 8 + 1, np.uint8)
         self._pairs = np.empty((_INITIAL_CAPACITY, 2), np.uint32)
         self._spatial_pairs = np.empty((_INITIAL_CAPACITY if len(segment.cell_keys) else 1, 2), np.uint32)
         self._hits = np.empty(_INITIAL_CAPACITY, np.uint32)
         self._shared = np.empty(0, np.uint32)
-        self._reporters = np.empty(len(segment.second_term), np.uint32)
-        entry_counts = np.zeros(len(segment), np.uint8)
-        postings_kernel.list_reporters(
-            segment.subscriber_start, segment.subscribers, removed, entry_counts, self._reporters
-        )
         self._seen = np.zeros(len(segment) // 8 + 1, np.uint8)
-        self._anchor_sizes = spatial_kernel.anchor_cell_sizes(segment.cell_keys, term_count)
         self._cell_table = build_hash_table(segment.cell_keys)
         self._undecided = np.empty(int(np.diff(segment.cell_start).max(initial=0)) + 1, np.uint32)
+        self._fit_terms(term_count)
+        self._fit_removed(removed)
+
+    def adapt(self, term_count: int, removed: NDArray[np.uint8]) -> SegmentMatcher:
+        """Return a matcher for another version of an index that has the same segment.
+
+        It shares all tables that stay the same, and the buffers: use one of them at a time.
+        """
+        matcher = copy(self)
+        if term_count != self._term_count:
+            matcher._fit_terms(term_count)
+        if not np.array_equal(removed, self._removed):
+            matcher._fit_removed(removed)
+        return matcher
+
+    def _fit_terms(self, term_count: int) -> None:
+        self._term_count = term_count
+        self._posting_start = self._segment.posting_start(term_count)
+        self._bitmap = np.zeros(term_count // 8 + 1, np.uint8)
+        self._anchor_sizes = spatial_kernel.anchor_cell_sizes(self._segment.cell_keys, term_count)
+
+    def _fit_removed(self, removed: NDArray[np.uint8]) -> None:
+        s, self._removed = self._segment, removed
+        self._reporters = np.empty(len(s.second_term), np.uint32)
+        entry_counts = np.zeros(len(s), np.uint8)
+        postings_kernel.list_reporters(s.subscriber_start, s.subscribers, removed, entry_counts, self._reporters)
 
     def match(self, batch: AnalyzedBatch, positions: NDArray[np.float64]) -> Hits:
         pairs = self._find(batch)

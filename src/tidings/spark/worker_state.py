@@ -18,6 +18,7 @@ from pyspark import SparkFiles
 
 from tidings.heap import release_free_memory
 from tidings.index.local_cache import IndexCache
+from tidings.index.manifest import Content, SegmentRecord
 from tidings.index.reader import Index, SegmentView
 from tidings.index.token_cache_file import TokenCacheFile
 from tidings.ingest.validation import invalid_rows
@@ -81,13 +82,49 @@ class SegmentHits:
         return pa.array(self.view.is_shared[self.hits.subscriptions].astype(bool))
 
 
+_OPEN_VERSIONS = 2  # the version in use and the one before it
+_OpenSegment = tuple[SegmentView, SegmentMatcher]
+
+
+class _SegmentCache:
+    """The open segments of this process by content: a later version with the same segment reuses the tables."""
+
+    def __init__(self) -> None:
+        self._open: dict[Content, _OpenSegment] = {}
+        self._used_in: dict[Content, int] = {}
+        self._version = 0
+
+    def begin_version(self) -> None:
+        """Note that another version is opened, and forget what the last versions did not use."""
+        self._version += 1
+        for content in [c for c, used_in in self._used_in.items() if used_in < self._version - _OPEN_VERSIONS]:
+            del self._open[content], self._used_in[content]
+
+    def open(self, index: Index, record: SegmentRecord, content: Content) -> _OpenSegment:
+        """Return a segment as it is in this version of an index, and its matcher."""
+        known = self._open.get(content)
+        mapped = known[0] if known is not None else index.map_segment(record.folder)
+        view, terms = index.apply_version(mapped, record), index.manifest.terms
+        if known is not None:
+            matcher = known[1].adapt(terms, view.removed)
+        else:
+            matcher = SegmentMatcher(view.segment, terms, view.removed)
+        self._open[content], self._used_in[content] = (mapped, matcher), self._version
+        return view, matcher
+
+
+_SEGMENTS = _SegmentCache()
+
+
 class LoadedIndex:
     """An open index version. Router, analyzer and matchers are created on first use: no task needs all."""
 
     def __init__(self, ref: IndexRef) -> None:
         self.index, cache_folder = ref.open()
         self._token_cache = _open_token_cache(cache_folder)
-        self._matchers: dict[int, list[tuple[SegmentView, SegmentMatcher]]] = {}
+        self._matchers: dict[int, list[_OpenSegment]] = {}
+        self._contents = self.index.manifest.contents()
+        _SEGMENTS.begin_version()
         self.loads: dict[int, MatcherLoad] = {}  # since the last `clear`, by shard
         self._is_new = True
 
@@ -124,18 +161,16 @@ class LoadedIndex:
         self.loads[shard] = self.loads[shard] + load if shard in self.loads else load
         return hits
 
-    def _matchers_of(self, shard: int) -> list[tuple[SegmentView, SegmentMatcher]]:
+    def _matchers_of(self, shard: int) -> list[_OpenSegment]:
         if shard not in self._matchers:
-            terms = self.index.manifest.terms
-            self._matchers[shard] = [
-                (view, SegmentMatcher(view.segment, terms, view.removed)) for view in self.index.open_shard(shard)
-            ]
+            records = self.index.manifest.shards[shard]
+            self._matchers[shard] = [_SEGMENTS.open(self.index, r, self._contents[r.folder]) for r in records]
         return self._matchers[shard]
 
 
 _open_token_cache = lru_cache(maxsize=2)(TokenCacheFile)
 
 
-@lru_cache(maxsize=2)  # the version in use and the one before it
+@lru_cache(maxsize=_OPEN_VERSIONS)
 def open_index(ref: IndexRef) -> LoadedIndex:
     return LoadedIndex(ref)
