@@ -16,7 +16,7 @@ OPTIONS = {
     "execution_mode": "partitioned",
     "partitioner": "hybrid",
     "matchers": 3,
-    "rebalance": RebalanceOptions(1.01, min_busy_s=0),
+    "rebalance": RebalanceOptions(1.01, min_gain=0.01, min_busy_s=0),
     "refresh_policy": RefreshPolicy(min_posts=1_000),
 }
 POSTS = 4_000

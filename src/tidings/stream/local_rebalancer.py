@@ -35,7 +35,8 @@ class LocalRebalancer:
 
     def __init__(self, options: RebalanceOptions, recent: RecentPosts) -> None:
         self._options, self._recent = options, recent
-        self._settings = LocalSettings(sigma=options.factor or float("inf"), selector=options.cell_selection)
+        sigma = options.factor or float("inf")
+        self._settings = LocalSettings(sigma, options.min_gain, selector=options.cell_selection)
         self._window = LoadWindow(MIN_POSTS)
         self._pause_s, self._next_at = PAUSE_S, 0.0
         self._imbalance: float | None = None  # when the last step started

@@ -18,6 +18,7 @@ class RebalanceOptions:
 
     factor: float | None = 1.5  # largest load divided by smallest load
     cell_selection: str = "gr+"
+    min_gain: float = 0.25  # of the mean load, by which the busiest matcher must exceed it
     min_busy_s: float = 0.002  # processor time of the busiest matcher that is enough to compare the matchers
     interval_s: float | None = _DEFAULTS.interval_s
     global_settings: GlobalSettings = _DEFAULTS
