@@ -98,6 +98,7 @@ def test_folds_separate_known_and_unseen_posts(posts: NumberedPosts) -> None:
     for fold in folds:
         assert not set(fold.known.words.tolist()) & set(fold.unseen.words.tolist())
         assert len(fold.known) + len(fold.unseen) == 100
+        assert sorted(fold.pool().words.tolist()) == sorted(fold.known.words.tolist())  # all others were learned
     assert sorted(word for fold in folds for word in fold.unseen.words.tolist()) == list(range(1, 101))
 
 
@@ -115,6 +116,15 @@ def test_subscriptions_are_distinct_tweets_or_terms_of_one_topic(posts: Numbered
     assert all(any(terms <= topic for topic in topics) for terms in sets)
     assert len(set(sets)) == by_topic.count_distinct() == 400
     assert np.array_equal(found, find_topics(posts, 10, 5, SEED, words_per_topic(400, 10)))
+
+
+def test_subscriptions_come_from_more_posts_than_are_learned(posts: NumberedPosts) -> None:
+    parameters = {"folds": 4, "folds_run": 1, "learned": 10, "tested": 50, "subscriptions": 100, "kinds": ["tweet"]}
+    table = generate_posts(2_000, SEED).select(["id", "text"])
+    work = next(iter_workloads(Posts(table, "tweets.parquet"), parameters, SEED))
+    assert len(work.fold.known) == 10
+    texts = [_post_terms(posts, number) for number in range(len(posts))]
+    assert all(_subscription_terms(work.subscribed, number) in texts for number in range(100))  # no parts of posts
 
 
 def test_parts_of_posts_are_drawn_where_posts_are_fewer_than_subscriptions(posts: NumberedPosts) -> None:

@@ -59,11 +59,19 @@ def corpus_of_all_terms(posts: NumberedPosts) -> Corpus:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Posts to learn from and to draw subscriptions from (`known`), and others to measure (`unseen`)."""
+    """Posts to learn from (`known`) and others to measure (`unseen`). Subscriptions come from the `pool`.
+
+    The pool is all posts that are not in the part that is measured; the known posts are a sample of it.
+    """
 
     number: int
     known: NumberedPosts
     unseen: NumberedPosts
+    posts: NumberedPosts
+    pool_rows: NDArray[np.intp]
+
+    def pool(self) -> NumberedPosts:
+        return take_posts(self.posts, self.pool_rows)
 
 
 def make_folds(posts: NumberedPosts, folds: int, run: int, learned: int, tested: int, seed: int) -> list[Fold]:
@@ -75,7 +83,8 @@ def make_folds(posts: NumberedPosts, folds: int, run: int, learned: int, tested:
         others = np.concatenate([part for at, part in enumerate(parts) if at != number])
         known = np.random.default_rng([seed, 11, number]).permutation(others)[:learned]
         unseen = np.sort(parts[number][:tested])
-        result.append(Fold(number, take_posts(posts, np.sort(known)), take_posts(posts, unseen)))
+        parts_taken = (take_posts(posts, np.sort(known)), take_posts(posts, unseen))
+        result.append(Fold(number, *parts_taken, posts, np.sort(others)))
     return result
 
 
@@ -134,8 +143,10 @@ def fit_plan(
     return fit_work_aware(asked, matchers, split)
 
 
-def draw_tweet_based(posts: NumberedPosts, count: int, seed: int) -> NumberedSubscriptions:
-    """Draw `count` distinct subscriptions, each with all terms of a random post.
+def draw_tweet_based(
+    posts: NumberedPosts, count: int, seed: int, counted: NumberedPosts | None = None
+) -> NumberedSubscriptions:
+    """Draw `count` distinct subscriptions, each with all terms of a random post; anchors follow the `counted` posts.
 
     If there are fewer distinct posts, the others have a part of the terms of a random post each.
     """
@@ -148,7 +159,7 @@ def draw_tweet_based(posts: NumberedPosts, count: int, seed: int) -> NumberedSub
         kept = rng.random(len(part.words)) < _KEPT_TERMS
         starts = np.concatenate([[0], np.cumsum(kept)])[part.starts]
         drawn.add(NumberedPosts(part.words[kept], starts.astype(np.int64), posts.terms))
-    return NumberedSubscriptions.of(drawn.conjunctions(), posts.terms, posts)
+    return NumberedSubscriptions.of(drawn.conjunctions(), posts.terms, counted or posts)
 
 
 def draw_topic_based(
@@ -292,7 +303,7 @@ def _draw(
     kind: str, fold: Fold, topics: Callable[[], Any], count: int, parameters: Mapping[str, Any], seed: int
 ) -> NumberedSubscriptions:
     if kind == "tweet":
-        return draw_tweet_based(fold.known, count, seed + fold.number)
+        return draw_tweet_based(fold.pool(), count, seed + fold.number, fold.known)
     is_distinct = kind == "topic"
     words = words_per_topic(count, parameters["topics"]) if is_distinct else TOPIC_WORDS
     return draw_topic_based(topics()[:, :words], fold.known, count, seed + fold.number, is_distinct)

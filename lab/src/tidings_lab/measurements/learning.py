@@ -64,7 +64,7 @@ def _time_learning(
 
 def _compare_samples(fold: Fold, parameters: Parameters, seed: int) -> list[Row]:
     """Learn plans from growing samples of nine folds and measure them in turns on the tenth."""
-    subscribed = draw_tweet_based(fold.known, parameters["subscriptions"], seed + fold.number)
+    subscribed = draw_tweet_based(fold.pool(), parameters["subscriptions"], seed + fold.number, fold.known)
     unseen = subscribed.analyze(fold.unseen)
     order = np.random.default_rng([seed, 41, fold.number]).permutation(len(fold.known))
     rows: list[Row] = []
