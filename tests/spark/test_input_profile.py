@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tidings.batch import input_profile
-from tidings.batch.input_profile import profile_posts
+from tidings.batch.input_profile import estimate_text_bytes, profile_posts
 
 ROWS = [(str(n), f"post {n}", float(n % 90)) for n in range(2_000)] + [("x", None, 1.0), ("y", "far", 91.0)]
 
@@ -34,6 +34,14 @@ def test_large_input_is_sampled_evenly_and_repeatably(posts):
     rows = np.array([int(text.split()[1]) for text in first])
     assert 900 < rows.mean() < 1_100
     assert rows.max() > 1_950
+
+
+def test_compressed_files_count_as_several_times_their_size(tmp_path):
+    paths = [tmp_path / name for name in ("a.jsonl", "b.jsonl.gz", "c.parquet")]
+    for path in paths:
+        path.write_bytes(bytes(10))
+    assert [estimate_text_bytes([path]) for path in paths] == [10, 80, 30]
+    assert estimate_text_bytes(paths) == 120
 
 
 def test_profile_of_no_posts_has_no_sample(spark):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -19,7 +20,8 @@ from tidings.spark import post_columns
 from tidings.spark.post_reader import local_path, one_split_per_partition
 from tidings.spark.sample import draw_posts, to_sample, with_drawn
 
-_SAMPLE_BYTES = 25_000_000  # of files: of tweets as text, 100,000
+_SAMPLE_BYTES = 25_000_000  # of uncompressed files: of tweets, 100,000
+_COMPRESSION = {".gz": 8, ".parquet": 3, ".pq": 3}  # rough factors
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,11 @@ class InputProfile:
     @property
     def rejected(self) -> int:
         return sum(self.reasons.values())
+
+
+def estimate_text_bytes(files: Iterable[Path]) -> int:
+    """Return the approximate size of files of posts, uncompressed."""
+    return sum(file.stat().st_size * _COMPRESSION.get(file.suffix, 1) for file in files)
 
 
 def profile_posts(posts: DataFrame, input_bytes: int) -> InputProfile:

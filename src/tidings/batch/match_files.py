@@ -13,7 +13,13 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
 from tidings.balance.spatial_fit import PostSample
-from tidings.batch.input_profile import InputProfile, format_rejected, profile_posts, write_rejected
+from tidings.batch.input_profile import (
+    InputProfile,
+    estimate_text_bytes,
+    format_rejected,
+    profile_posts,
+    write_rejected,
+)
 from tidings.batch.staging import Output, Staging
 from tidings.batch.write import write_parts
 from tidings.errors import InputError, TidingsError
@@ -96,7 +102,7 @@ def translated_errors(out: Path) -> Iterator[None]:
 def _match(options: MatchOptions, staging: Staging, spark: SparkSession, progress: ProgressCallback) -> MatchResult:
     progress("profiling the posts", lambda: task_progress(spark))
     posts = read_posts(spark, options.posts)
-    profile = profile_posts(posts, sum(file.stat().st_size for file in options.posts.files))
+    profile = profile_posts(posts, estimate_text_bytes(options.posts.files))
     if profile.rejected:
         rejected_posts = select_rejected(posts_with_origin(spark, options.posts, posts))
         write_rejected(rejected_posts, options.posts.format, staging.rejected)
