@@ -16,6 +16,7 @@ from tidings.balance.spec import PlanSpec
 from tidings.failpoints import arm
 from tidings.index.manifest import list_versions
 from tidings.index.reader import Index
+from tidings.index.shard_merge import list_divided_shards
 from tidings.matching.brute_force import RawPost, match_all
 from tidings.matching.load import MatcherLoad
 from tidings.query.parse import parse
@@ -107,6 +108,11 @@ def test_cells_move_after_enough_uneven_posts(start_stream, events):
     assert "cells: " in status["last_rebalance"]["reason"]
     assert any(message.startswith("plan rebalanced reason=") for message in events)
     assert stream.matches_are_exact()
+    assert list_divided_shards(stream.updater.index)
+    assert stream.run_batch(town) == 3
+    assert not list_divided_shards(stream.updater.index), "the shards of the step are merged before the next batch"
+    assert stream.matches_are_exact()
+    assert stream.rebalancer.status()["rebalances"] == 1
 
 
 def test_local_steps_have_a_pause_between_them(start_stream):

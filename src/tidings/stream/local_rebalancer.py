@@ -41,7 +41,7 @@ class LocalRebalancer:
         self._pause_s, self._next_at = PAUSE_S, 0.0
         self._imbalance: float | None = None  # when the last step started
         self._checks = 0
-        self._merges_next = False
+        self._divided: frozenset[int] = frozenset()  # matchers between which the last step moved cells
 
     def add_batch(self, stats: RoutingStats, loads: Sequence[MatcherLoad], log_position: int) -> None:
         """Add what a batch measured."""
@@ -76,17 +76,20 @@ class LocalRebalancer:
         helped = self._imbalance is None or imbalance < (1 - _MIN_IMPROVEMENT) * self._imbalance
         self._pause_s = PAUSE_S if helped else min(2 * self._pause_s, MAX_PAUSE_S)
         self._imbalance, self._next_at = imbalance, now + self._pause_s
-        self._merges_next = True
         self.forget()
 
     def next_merge(self, index: Index) -> BuildVersion | None:
         """Return how to merge the shards of a finished step: an additional segment takes time for every post."""
-        numbers = list_divided_shards(index) if self._merges_next else []
+        if not self._divided:
+            return None
+        numbers = [number for number in list_divided_shards(index) if number in self._divided]
+        if not numbers:
+            self._divided = frozenset()
         return partial(prepare_shard_merge, numbers=numbers) if numbers else None
 
     def on_merge(self) -> None:
         """Note that the merge has started; what was measured before does not count."""
-        self._merges_next = False
+        self._divided = frozenset()
         self.forget()
 
     def status(self) -> dict[str, object]:
@@ -100,4 +103,5 @@ class LocalRebalancer:
         step = prepare_rebalancing(index, measured, newest, self._settings)
         if step is None:
             return StepResult()
+        self._divided = frozenset(number for pair in step.pairs for number in pair)
         return StepResult(step.prepared, str(step), step.size_bytes, step.to_dict())
