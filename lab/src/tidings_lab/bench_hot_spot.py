@@ -19,7 +19,7 @@ import pyarrow as pa
 from tidings.balance.rebalance.options import RebalanceOptions
 from tidings_lab.located_posts import as_located, load_located
 from tidings_lab.progress import Report, print_line
-from tidings_lab.simulated_stream import NO_REBALANCING, build_state, run_in_turns, summarize_batches
+from tidings_lab.simulated_stream import NO_REBALANCING, build_state, run_in_turns, summarize_batches, warm_up
 from tidings_lab.spatial_scenarios import SCENARIOS
 from tidings_lab.spatial_workload import Tweets, draw_subscriptions
 
@@ -32,7 +32,6 @@ ARMS: Mapping[str, RebalanceOptions] = {
 }
 REFERENCE = "unchanged"
 WORKLOADS = ("balanced", "hot spot")
-_WARM_UPS = 2  # batches
 Phase = dict[str, dict[str, Any]]  # totals of a phase by arm
 
 
@@ -86,7 +85,7 @@ def _measure_workload(
         streams = {name: open_copy(folder / name, options, None) for name, options in ARMS.items()}
         for stream in streams.values():
             stack.callback(stream.close)
-        run_in_turns(streams, [known.slice(0, sizes.batch_posts)] * _WARM_UPS, sizes.batch_s)
+        warm_up(streams, known, sizes.batches // 2, sizes.batch_posts, sizes.batch_s)
         phases: list[Phase] = []
         for number in range(sizes.phases):
             batches = [draw(number, sizes.batch_posts) for _ in range(sizes.batches)]

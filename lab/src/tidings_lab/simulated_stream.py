@@ -244,6 +244,14 @@ def run_in_turns(
     return costs
 
 
+def warm_up(
+    streams: Mapping[str, SimulatedStream], posts: pa.Table, batches: int, batch_posts: int, batch_s: float
+) -> None:
+    """Run batches without measuring them: the first ones read the index from disk and grow the buffers of matchers."""
+    starts = np.arange(batches) * batch_posts % max(1, len(posts) - batch_posts)
+    run_in_turns(streams, [posts.slice(start, batch_posts) for start in starts.tolist()], batch_s)
+
+
 def summarize_batches(costs: Sequence[BatchCost]) -> dict[str, Any]:
     """Return the throughput of the busiest matcher over some batches, and the work."""
     by_matcher = np.sum([cost.matching for cost in costs], axis=0)

@@ -24,6 +24,7 @@ from tidings_lab.simulated_stream import (
     build_state,
     run_in_turns,
     summarize_batches,
+    warm_up,
 )
 from tidings_lab.spatial_scenarios import SCENARIOS
 from tidings_lab.spatial_workload import Tweets, draw_subscriptions
@@ -36,7 +37,6 @@ ARMS: Mapping[str, RebalanceOptions] = {
     "cells": _CELLS,
     NEW_PLAN: NO_REBALANCING,  # learned at the begin of every phase, from posts of this phase
 }
-_WARM_UPS = 2  # batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def _open_streams(
     speeds = [slow if number % 4 == 3 else 1.0 for number in range(matchers)]
     open_copy = build_state(folder / "state", subscriptions, algorithm, matchers, as_located(known))
     streams = {name: open_copy(folder / name, options, speeds) for name, options in ARMS.items()}
-    run_in_turns(streams, [known.slice(0, parameters["batch_posts"])] * _WARM_UPS, parameters["batch_s"])
+    warm_up(streams, known, parameters["batches"] // 2, parameters["batch_posts"], parameters["batch_s"])
     return streams
 
 
