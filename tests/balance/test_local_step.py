@@ -109,7 +109,7 @@ def test_matches_stay_those_of_the_scan_after_any_sequence_of_steps(stream, sele
     assert taken >= 2
 
 
-def hits_per_matcher(index: Index, posts: list[RawPost]) -> list[int]:
+def count_received(index: Index, posts: list[RawPost]) -> list[int]:
     """Return the posts that each matcher receives."""
     (_, batch, positions), *_ = analyze_posts(index.analyzer(), posts, len(posts))
     parts = {part.matcher: len(part.posts) for part in open_router(index).route(batch, positions).batches}
@@ -119,12 +119,12 @@ def hits_per_matcher(index: Index, posts: list[RawPost]) -> list[int]:
 @pytest.mark.parametrize("stream", ["kdtree"], indirect=True)
 def test_crowd_in_one_cell_is_distributed_over_all_matchers_in_one_step(stream):
     crowd = crowd_around(POSTS[0], 400)
-    before = hits_per_matcher(stream.updater.index, crowd)
+    before = count_received(stream.updater.index, crowd)
     assert sorted(before)[:3] == [0, 0, 0]
     done = step(stream, crowd, LocalSettings())
     assert done is not None
     assert len(done.pairs) == 3
-    after = hits_per_matcher(stream.updater.index, crowd)
+    after = count_received(stream.updater.index, crowd)
     assert max(after) < 0.5 * max(before)
     assert stream.match() == stream.expected()
 
@@ -132,11 +132,11 @@ def test_crowd_in_one_cell_is_distributed_over_all_matchers_in_one_step(stream):
 @pytest.mark.parametrize("stream", ["kdtree"], indirect=True)
 def test_crowd_at_one_point_is_distributed_by_terms(stream):
     crowd = [RawPost(post.text, POSTS[0].lat, POSTS[0].lon) for post in POSTS]
-    before = hits_per_matcher(stream.updater.index, crowd)
+    before = count_received(stream.updater.index, crowd)
     done = step(stream, crowd, LocalSettings())
     assert done is not None
     assert (done.cells["moved"], done.cells["split"] > 1) == (0, True)
-    after = hits_per_matcher(stream.updater.index, crowd)
+    after = count_received(stream.updater.index, crowd)
     assert max(after) < max(before)
     assert sum(count > 0 for count in after) == MATCHERS
     assert stream.match() == stream.expected()
@@ -148,12 +148,12 @@ def test_posts_without_a_position_are_measured_and_moved(stream):
     index = stream.updater.index
     owner = measure(index, rare).seconds
     busiest = int(np.argmax(owner))
-    only = [post for post in rare if hits_per_matcher(index, [post])[busiest]]
-    assert hits_per_matcher(index, only)[busiest] == len(only)
+    only = [post for post in rare if count_received(index, [post])[busiest]]
+    assert count_received(index, only)[busiest] == len(only)
     done = step(stream, only, LocalSettings())
     assert done is not None
     assert {intent.cell for intent in done.intents} == {len(plan_in_use(index).area_of_cell)}
-    assert max(hits_per_matcher(stream.updater.index, only)) < 0.6 * len(only)
+    assert max(count_received(stream.updater.index, only)) < 0.6 * len(only)
     assert stream.match() == stream.expected()
 
 
@@ -211,7 +211,7 @@ def test_plan_with_the_same_areas_moves_nothing(stream):
     migration = prepare_migration(index, finer)
     moved = migration.version.publish(index.version + 1)
     assert (migration.subscriptions, moved.manifest.shards) == (0, index.manifest.shards)
-    assert hits_per_matcher(moved, stream.workload.posts) == hits_per_matcher(index, stream.workload.posts)
+    assert count_received(moved, stream.workload.posts) == count_received(index, stream.workload.posts)
 
 
 def test_cells_of_a_finer_grid_are_found_in_the_coarse_one():
@@ -228,7 +228,7 @@ def test_refined_grid_divides_the_posts_of_a_cell_and_keeps_their_sum(stream):
     finer = refine_grid(plan, recent, [cell])
     assert finer.lines.columns == plan.lines.columns + 3
     assert finer.lines.rows == plan.lines.rows + 3
-    assert hits_after_refining(plan, finer)
+    assert keeps_areas(plan, finer)
     fine_recent = recent.with_plan(finer)
     inside = np.bincount(fine_recent.cells[recent.cells == cell])
     assert inside.max() <= np.count_nonzero(recent.cells == cell) / 3
@@ -243,14 +243,14 @@ def test_refined_grid_divides_the_posts_of_a_cell_and_keeps_their_sum(stream):
     assert np.allclose(sums[measured.cells], measured.sent_by_cell)
 
 
-def hits_after_refining(plan, finer) -> bool:
+def keeps_areas(plan, finer) -> bool:
     """Whether every cell of the finer grid has the area of the cell that it lies in."""
     parents = find_cells_in(plan.lines, finer.lines)
     return bool((finer.area_of_cell == plan.area_of_cell[parents]).all())
 
 
 def spread_of_unlocated(index: Index) -> float:
-    return sum(hits_per_matcher(index, UNLOCATED[:9])) / 9
+    return sum(count_received(index, UNLOCATED[:9])) / 9
 
 
 @pytest.mark.parametrize("stream", ["kdtree"], indirect=True)
