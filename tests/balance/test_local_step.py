@@ -24,6 +24,7 @@ from tidings.balance.rebalance.local_step import LocalRebalancing, prepare_rebal
 from tidings.balance.rebalance.measured_load import LoadWindow, MeasuredLoad
 from tidings.balance.rebalance.recent_cells import RecentCells
 from tidings.index.builder import prepare_merge
+from tidings.index.dual_plan import prepare_dual_plan
 from tidings.index.migrate import prepare_migration
 from tidings.index.plan_change import find_cells_in
 from tidings.index.reader import Index
@@ -181,6 +182,23 @@ def test_migration_writes_what_moves_and_reports_these_bytes(stream):
     added = sum(record.subscriptions for record in after[target]) - sum(r.subscriptions for r in shards[target])
     assert 0 < removed < shards[source][0].subscriptions
     assert migration.subscriptions == added >= removed  # those on a border stay with the source too
+
+
+@pytest.mark.parametrize("stream", ["kdtree", "hybrid"], indirect=True)
+def test_cells_move_while_two_plans_are_in_use(stream):
+    rng = np.random.default_rng(6)
+    stream.switch(lambda index: prepare_dual_plan(index, stream.learn(slice(0, 100))))
+    for number in range(3):
+        stream.change(rng, 20, 10)
+        stream.updater.refresh()
+        index = stream.switch(lambda index: move_random_cells(index, rng))
+        assert index.manifest.plan.previous_file
+        assert stream.match() == stream.expected()
+        if number == 1:
+            stream.switch(lambda index: prepare_shard_merge(index, list_divided_shards(index)))
+            assert stream.match() == stream.expected()
+    stream.switch(prepare_merge)
+    assert stream.match() == stream.expected()
 
 
 @pytest.mark.parametrize("stream", ["kdtree", "hybrid"], indirect=True)
