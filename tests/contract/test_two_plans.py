@@ -17,14 +17,18 @@ from tidings.balance.spatial_fit import spatial_fitter
 from tidings.balance.spatial_registry import SPATIAL_PARTITIONERS
 from tidings.demo.generate import generate_posts, generate_queries
 from tidings.failpoints import FailpointReached, arm
-from tidings.index.builder import live_conjunctions, prepare_merge
+from tidings.index.builder import apply_changes, create_index, live_conjunctions, prepare_merge
 from tidings.index.dual_plan import count_by_plan, prepare_dual_plan, prepare_slice
-from tidings.index.manifest import list_versions
+from tidings.index.manifest import PlanRecord, list_versions
 from tidings.index.reader import Index
-from tidings.matching.brute_force import RawPost
+from tidings.matching.brute_force import RawPost, match_all
+from tidings.plan.grid_lines import GridLines
+from tidings.plan.load_model import WorkModel
+from tidings.plan.space import Area, SpatialPlan
+from tidings.query.parse import parse
 from tidings.store import open_store
 from tidings.stream.index_updater import IndexUpdater
-from tidings.testing.pipeline import match_index
+from tidings.testing.pipeline import match_index, subscription_table
 
 SUBSCRIPTIONS, SLICE = 90, 20
 
@@ -194,3 +198,22 @@ def test_matches_pass_duplicate_removal_no_more_once_one_plan_is_left(stream):
     ]
     assert shared[0] == shared[1]
     assert index.manifest.shared == reference.manifest.shared == bool(shared[0])
+
+
+def test_a_post_that_both_plans_route_finds_a_subscription_on_two_matchers_once(tmp_path):
+    """The previous plan divides the world into west and east, the current one into south and north."""
+    areas = (Area((0,)), Area((1,)), Area((0, 1)))
+    west_east, south_north = (
+        SpatialPlan("kdtree", 2, 9, lines, np.array([0, 1], np.uint32), areas, WorkModel())
+        for lines in (GridLines(np.zeros(1), np.zeros(0)), GridLines(np.zeros(0), np.zeros(1)))
+    )
+    queries = ["storm within:-10,-10,10,10", "storm within:-9,-9,9,9"]
+    table, record = subscription_table(queries[:1]), PlanRecord("kdtree", 2, 7)
+    index, _ = create_index(tmp_path / "index", table, record, fit=lambda terms, conjunctions: west_east)
+    index = prepare_dual_plan(index, south_north).publish(index.version + 1)
+    index, _ = apply_changes(index, subscription_table(queries[1:], [1]))
+    posts = [RawPost("storm", lat, lon) for lat, lon in ((5, 5), (5, -5), (-5, 5), (-5, -5))]
+    expected = sorted(match_all(posts, [parse(query) for query in queries]))
+    assert match_index(index, posts, 10) == expected
+    repeated = match_index(index, posts, 10, deduplicate=False)
+    assert len(repeated) > len(expected) == len(set(repeated)), "otherwise this example shows nothing"
