@@ -18,6 +18,7 @@ from tidings.index.decompile import decompile
 from tidings.index.manifest import PlanRecord
 from tidings.index.reader import Index
 from tidings.matching.brute_force import RawPost
+from tidings.matching.registry import DEFAULT_MATCHER
 from tidings.matching.trie import TrieMatcher, rank_lexicographically
 from tidings.testing.contract import MatchQueries
 from tidings.testing.oracles import Matches, parse_or_none
@@ -68,10 +69,12 @@ def _match_by_words(
     matchers: int,
     algorithm: str = "hash",
     placer: str = "anchor",
+    matcher: str = DEFAULT_MATCHER,
 ) -> Matches:
     plan = PlanRecord(algorithm, matchers, 7, placer)
     fit = word_plan_fitter(algorithm, posts, matchers)
-    return match_index(create_index(folder, subscription_table(queries), plan, fit)[0], posts, batch_size)
+    index, _ = create_index(folder, subscription_table(queries), plan, fit)
+    return match_index(index, posts, batch_size, matcher=matcher)
 
 
 def match_by_space(
@@ -83,13 +86,15 @@ def match_by_space(
     algorithm: str,
     matchers: int,
     is_merged: bool | None = None,
+    matcher: str = DEFAULT_MATCHER,
 ) -> Matches:
     """With `is_merged` not None the index has changed since it was created, and its segments are merged or not."""
     plan, fit = PlanRecord(algorithm, matchers, 7), spatial_plan_fitter(algorithm, posts, matchers)
     if is_merged is None:
-        return match_index(create_index(folder, subscription_table(queries), plan, fit)[0], posts, batch_size)
+        index, _ = create_index(folder, subscription_table(queries), plan, fit)
+        return match_index(index, posts, batch_size, matcher=matcher)
     index = create_changed_index(folder, queries, plan, fit)
-    return match_index(merge_index(index) if is_merged else index, posts, batch_size)
+    return match_index(merge_index(index) if is_merged else index, posts, batch_size, matcher=matcher)
 
 
 def _match_changed(
@@ -101,11 +106,12 @@ def _match_changed(
     plan: PlanRecord | None = None,
     is_merged: bool = False,
     has_statistics: bool = False,
+    matcher: str = DEFAULT_MATCHER,
 ) -> Matches:
     fit = word_plan_fitter(plan.algorithm, posts, plan.matchers) if plan is not None else None
     statistics = _count_terms(posts) if has_statistics else None
     index = create_changed_index(folder, queries, plan, fit, statistics)
-    return match_index(merge_index(index) if is_merged else index, posts, batch_size)
+    return match_index(merge_index(index) if is_merged else index, posts, batch_size, matcher=matcher)
 
 
 def create_changed_index(
@@ -195,6 +201,12 @@ _IN_FOLDER: Mapping[str, MatchInFolder] = {
     "hypergraph on 3 matchers": partial(match_by_space, algorithm="hypergraph", matchers=3),
     "metric on 4 matchers": partial(match_by_space, algorithm="metric", matchers=4),
     "trie": _match_with_trie,
+    "trie on 5 matchers": partial(_match_by_words, matchers=5, algorithm="salb+", matcher="trie"),
+    "trie on 3 matchers after changes": partial(_match_changed, plan=PlanRecord("hash", 3, 7, "lasp"), matcher="trie"),
+    "trie on 3 matchers after a merge": partial(
+        _match_changed, plan=PlanRecord("salb+", 3, 7, "random"), is_merged=True, matcher="trie"
+    ),
+    "trie by places on 4 matchers": partial(match_by_space, algorithm="kdtree", matchers=4, matcher="trie"),
     "decompiled trie after changes": _match_with_decompiled_trie,
 }
 

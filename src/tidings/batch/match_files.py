@@ -49,6 +49,7 @@ class MatchOptions:
     partitioner: str | None = None
     placement: str = "anchor"
     master: str | None = None
+    matcher: str = "kernel"
     subscriptions_file: Path = Path()  # to report rejected subscriptions
 
 
@@ -141,6 +142,7 @@ def _prepare(options: MatchOptions, posts: DataFrame, profile: InputProfile) -> 
         placement=options.placement,
         unique=profile.duplicates > 0,
         sample=profile.sample,
+        matcher=options.matcher,
     )
 
 

@@ -14,6 +14,8 @@ from tidings.cli.options.master import check_master
 from tidings.cli.options.plan import (
     PARTITIONERS,
     ExecutionMode,
+    MatcherName,
+    MatcherOption,
     PartitionerOption,
     PlacementOption,
     PlanOption,
@@ -65,6 +67,7 @@ def match(
     matchers: Annotated[int | None, matchers_option("one per core")] = None,
     partitioner: PartitionerOption = "salb+",
     placement: PlacementOption = "anchor",
+    matcher: MatcherOption = MatcherName.kernel,
     master: MasterOption = None,
     json_summary: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
     overwrite: OverwriteOption = False,
@@ -86,7 +89,16 @@ def match(
         )
 
         request = MatchOptions(
-            post_files, subscription_file, output, plan.value, matchers, partitioner, placement, master, subscriptions
+            posts=post_files,
+            subscriptions=subscription_file,
+            output=output,
+            plan=plan.value,
+            matchers=matchers,
+            partitioner=partitioner,
+            placement=placement,
+            master=master,
+            matcher=matcher.value,
+            subscriptions_file=subscriptions,
         )
         outcome = match_files(request, progress.note)
     if json_summary:

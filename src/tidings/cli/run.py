@@ -17,6 +17,8 @@ from tidings.cli.options.master import check_master
 from tidings.cli.options.plan import (
     PARTITIONERS,
     ExecutionMode,
+    MatcherName,
+    MatcherOption,
     PartitionerOption,
     PlacementOption,
     PlanOption,
@@ -143,6 +145,7 @@ class PlanOptions:
     matchers: Annotated[int | None, matchers_option("8")] = None
     partitioner: PartitionerOption = "salb+"
     placement: PlacementOption = "anchor"
+    matcher: MatcherOption = MatcherName.kernel
     refresh_plan_every: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Interval to learn a new plan.", show_default="never")
     ] = None
@@ -303,6 +306,7 @@ def run(
         matchers=plan.matchers,
         partitioner=plan.partitioner,
         placement=plan.placement,
+        matcher=plan.matcher.value,
         refresh_policy=plan.refresh_policy(),
         rebalance=plan.rebalance_options(),
         shed=overload.shed.value,

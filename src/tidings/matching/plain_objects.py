@@ -14,20 +14,24 @@ from tidings.query.condition import LiteralTest, pass_tests
 from tidings.query.conjunctions import Conjunctions
 from tidings.query.geo.geometry import contains
 from tidings.query.residual import BaseResidual
-from tidings.text.analyzer import AnalyzedBatch
+from tidings.text.analyzer import COMPANION, AnalyzedBatch
 
 
 class PlainConjunction(NamedTuple):
-    """The required terms of a conjunction, and its residual: negations, phrases and regions."""
+    """The required terms of a conjunction, its anchor (0 without terms) and its residual: all else that it requires."""
 
     subscription: int
+    anchor: int
     terms: Set[int]
     residual: BaseResidual
 
 
 @dataclass(frozen=True, slots=True)
 class PlainPost:
+    """A post; `anchors` are the terms that may be the anchor of a conjunction: routing excludes companions."""
+
     terms: Set[int]
+    anchors: Set[int]
     sequence: Sequence[int]  # the terms in order, for phrases
     lon: float
     lat: float
@@ -39,13 +43,15 @@ def iter_conjunctions(conjunctions: Conjunctions) -> Iterator[PlainConjunction]:
     for number, residual in enumerate(conjunctions.residual.tolist()):
         region_only = BaseResidual((), (), ((0, regions[number]),) if regions[number] >= 0 else ())
         conditions = conjunctions.residuals[residual - 1] if residual else region_only
-        yield PlainConjunction(subscriptions[number], set(terms[starts[number] : starts[number + 1]]), conditions)
+        own_terms = terms[starts[number] : starts[number + 1]]
+        yield PlainConjunction(subscriptions[number], own_terms[0] if own_terms else 0, set(own_terms), conditions)
 
 
 def iter_posts(batch: AnalyzedBatch, positions: NDArray[np.float64]) -> Iterator[PlainPost]:
     for (start, end), (lon, lat) in zip(batch.bounds.tolist(), positions.tolist(), strict=True):
-        sequence = (batch.terms[start:end] & TERM_MASK).tolist()
-        yield PlainPost(set(sequence), sequence, lon, lat)
+        terms = batch.terms[start:end]
+        sequence = (terms & TERM_MASK).tolist()
+        yield PlainPost(set(sequence), {0, *terms[terms < COMPANION].tolist()}, sequence, lon, lat)
 
 
 def satisfies_residual(residual: BaseResidual, regions: NDArray[np.float64], post: PlainPost) -> bool:

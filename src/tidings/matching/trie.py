@@ -1,7 +1,8 @@
 """The matcher of S³-TM, section 4.1: a trie of sorted subscriptions and a scoped traversal, in plain Python.
 
-A reference implementation; `segment_matcher.py` is the fast one. The paper's subscriptions are sets of words; what
-Tidings adds (negations, phrases, regions) is checked when the traversal reaches a conjunction.
+A reference implementation, selected by `--matcher trie`; `segment_matcher.py` is the fast one. The paper's
+subscriptions are sets of words; what Tidings adds (negations, phrases, regions) is checked when the traversal reaches
+a conjunction.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from tidings.text.analyzer import AnalyzedBatch
 
 @dataclass(slots=True)
 class _Node:
-    """Represents the terms on its path; `entries` are the (subscription, residual) with exactly these terms."""
+    """Represents the terms on its path; `entries` are the (subscription, anchor, residual) with exactly these terms."""
 
     children: dict[int, _Node] = field(default_factory=dict)
-    entries: list[tuple[int, BaseResidual]] = field(default_factory=list)
+    entries: list[tuple[int, int, BaseResidual]] = field(default_factory=list)
 
 
 class TrieMatcher:
@@ -35,11 +36,11 @@ class TrieMatcher:
         self._root = _Node()
         self._regions = conjunctions.regions.ravel()
         order = None if rank is None else rank.__getitem__
-        for subscription, terms, residual in iter_conjunctions(conjunctions):
+        for subscription, anchor, terms, residual in iter_conjunctions(conjunctions):
             node = self._root  # a conjunction without terms stays here, where all posts start
             for term in sorted(terms, key=order):
                 node = node.children.setdefault(term, _Node())
-            node.entries.append((subscription, residual))
+            node.entries.append((subscription, anchor, residual))
 
     def match(self, batch: AnalyzedBatch, positions: NDArray[np.float64]) -> Hits:
         """Return the matches; `positions` has longitude and latitude of every post, NaN if it has none."""
@@ -53,7 +54,11 @@ class TrieMatcher:
         pending = [self._root]
         while pending:
             node = pending.pop()
-            matches.update(s for s, residual in node.entries if satisfies_residual(residual, self._regions, post))
+            matches.update(
+                subscription
+                for subscription, anchor, residual in node.entries
+                if anchor in post.anchors and satisfies_residual(residual, self._regions, post)
+            )
             pending += [node.children[term] for term in node.children.keys() & post.terms]
         return matches
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -92,6 +92,7 @@ def prepare_match(
     placement: str = "anchor",
     unique: bool = False,
     sample: PostSample | None = None,
+    matcher: str = "kernel",
 ) -> PreparedMatch:
     """Build the index and return lazy matches. Without a sample, reads one to learn a partition plan, if any."""
     checked = from_table(subscriptions)
@@ -102,7 +103,7 @@ def prepare_match(
     spec = PlanSpec.parse(partitioner, matchers, placement, cores)
     draw = partial(sample_random_posts, posts, QUICK_SAMPLE_POSTS) if sample is None else lambda: sample
     built = build_index_for_mode(folder, checked.table, plan, spec, draw, is_drawn=sample is not None)
-    ref = ship_index(posts.sparkSession, built.index, posts.isStreaming)
+    ref = replace(ship_index(posts.sparkSession, built.index, posts.isStreaming), matcher=matcher)
     matches = match_posts(posts, built.index, ref)
     if unique:
         matches = _deduplicate_by_post_id(matches, posts)

@@ -23,7 +23,8 @@ from tidings.index.reader import Index, SegmentView
 from tidings.index.token_cache_file import TokenCacheFile
 from tidings.ingest.validation import invalid_rows
 from tidings.matching.load import MatcherLoad
-from tidings.matching.segment_matcher import Hits, SegmentMatcher
+from tidings.matching.registry import DEFAULT_MATCHER, matcher_opener
+from tidings.matching.segment_matcher import Hits, Matcher, SegmentMatcher
 from tidings.routing.router import Router
 from tidings.routing.spatial_router import SpatialRouter, open_router
 from tidings.text.analyzer import AnalyzedBatch, Analyzer
@@ -38,6 +39,7 @@ class IndexRef:
     version: int
     shipped: bool = False  # the folder is the name of a Spark file, not a path
     cached: bool = False  # the folder is shared by machines; each machine copies it to its local cache
+    matcher: str = DEFAULT_MATCHER  # see matching/registry.py
     packed: bytes = field(default=b"", repr=False)  # the index as a ZIP archive, for sessions that cannot send files
 
     def path(self) -> Path:
@@ -122,7 +124,8 @@ class LoadedIndex:
     def __init__(self, ref: IndexRef) -> None:
         self.index, cache_folder = ref.open()
         self._token_cache = _open_token_cache(cache_folder)
-        self._matchers: dict[int, list[_OpenSegment]] = {}
+        self._matcher_name = ref.matcher
+        self._matchers: dict[int, list[tuple[SegmentView, Matcher]]] = {}
         self._contents = self.index.manifest.contents()
         _SEGMENTS.begin_version()
         self.loads: dict[int, MatcherLoad] = {}  # since the last `clear`, by shard
@@ -161,11 +164,17 @@ class LoadedIndex:
         self.loads[shard] = self.loads[shard] + load if shard in self.loads else load
         return hits
 
-    def _matchers_of(self, shard: int) -> list[_OpenSegment]:
+    def _matchers_of(self, shard: int) -> list[tuple[SegmentView, Matcher]]:
         if shard not in self._matchers:
-            records = self.index.manifest.shards[shard]
-            self._matchers[shard] = [_SEGMENTS.open(self.index, r, self._contents[r.folder]) for r in records]
+            self._matchers[shard] = self._open_matchers(shard)
         return self._matchers[shard]
+
+    def _open_matchers(self, shard: int) -> list[tuple[SegmentView, Matcher]]:
+        if self._matcher_name != DEFAULT_MATCHER:
+            open_matcher = matcher_opener(self.index, self._matcher_name)
+            return [(view, open_matcher(view)) for view in self.index.open_shard(shard)]
+        records = self.index.manifest.shards[shard]
+        return [_SEGMENTS.open(self.index, record, self._contents[record.folder]) for record in records]
 
 
 _open_token_cache = lru_cache(maxsize=2)(TokenCacheFile)

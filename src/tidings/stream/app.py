@@ -194,6 +194,7 @@ def _build_runner(
         check_files=source.check_files,
         locate_rejected=source.locate_rejected,
         repin_lost_versions=options.repin_lost_versions,
+        matcher=options.matcher,
     )
 
 

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +22,7 @@ from tidings.errors import IndexDamaged, InputError
 from tidings.failpoints import failpoint
 from tidings.index.reader import Index
 from tidings.log import Event
+from tidings.matching.registry import DEFAULT_MATCHER
 from tidings.routing.shed_accounting import ShedAccounting
 from tidings.routing.stats import RoutingStats
 from tidings.spark.accumulators import MatcherMetrics, RoutingMetrics, RoutingOptions
@@ -59,6 +60,7 @@ class MicroBatchRunner:
     check_files: Callable[[Sequence[Path]], None] = lambda files: None  # raises InputError
     locate_rejected: LocateRejected | None = None
     repin_lost_versions: bool = False
+    matcher: str = DEFAULT_MATCHER
     stopping: threading.Event = field(default_factory=threading.Event, init=False)
     running: threading.Lock = field(default_factory=threading.Lock, init=False)
     durations_ms: dict[str, float] = field(default_factory=dict, init=False)  # of the last batch
@@ -145,7 +147,8 @@ class MicroBatchRunner:
         self.matcher_metrics.begin()
         self._routing_metrics.begin()
         with self._timer("matching"):
-            rows = matched_posts(posts, index, shared_path_ref(index), self.matcher_metrics.report, routing, spill_dir)
+            ref = replace(shared_path_ref(index), matcher=self.matcher)
+            rows = matched_posts(posts, index, ref, self.matcher_metrics.report, routing, spill_dir)
             chunks = collect_matches(rows, spill_dir, spill_by_spark=input_bytes > SPARK_SPILL_BYTES)
         stats = self._routing_metrics.end()
         self.matcher_metrics.end(batch, len(index.manifest.shards), stats.shed_by_matcher.tolist())

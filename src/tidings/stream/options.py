@@ -32,6 +32,7 @@ class StreamOptions:
     matchers: int | None = None
     partitioner: str = DEFAULT_PARTITIONER
     placement: str = "anchor"
+    matcher: str = "kernel"
     refresh_policy: RefreshPolicy = _DEFAULT_REFRESH_POLICY
     rebalance: RebalanceOptions = _DEFAULT_REBALANCE
     shed: str = "off"

@@ -13,7 +13,8 @@ from tidings.index.compile import GrowingVocabulary, compile_subscriptions
 from tidings.index.reader import Index, SegmentView
 from tidings.matching.brute_force import RawPost
 from tidings.matching.dedup import drop_repeated, hits_schema
-from tidings.matching.segment_matcher import Matcher, SegmentMatcher
+from tidings.matching.registry import DEFAULT_MATCHER, matcher_opener
+from tidings.matching.segment_matcher import Matcher
 from tidings.query.conjunctions import Conjunctions
 from tidings.routing.spatial_router import open_router
 from tidings.routing.wire import RoutedPosts, pack, routed_schema, unpack
@@ -75,11 +76,18 @@ def match_batches(matchers: Sequence[MatcherWithIds], batches: Iterable[Numbered
     return sorted(matches)
 
 
-def match_index(index: Index, posts: Sequence[RawPost], batch_size: int, deduplicate: bool = True) -> Matches:
+def match_index(
+    index: Index,
+    posts: Sequence[RawPost],
+    batch_size: int,
+    deduplicate: bool = True,
+    matcher: str = DEFAULT_MATCHER,
+) -> Matches:
     """Return the sorted matches of an index by its plan; `deduplicate=False` omits the last step."""
+    open_matcher = matcher_opener(index, matcher)
     batches = analyze_posts(index.analyzer(), posts, batch_size)
     shards = [index.open_shard(number) for number in range(len(index.manifest.shards))]
-    matchers = [[_segment_matcher(view, index.manifest.terms) for view in shard] for shard in shards]
+    matchers = [[(open_matcher(view), segment_ids(view)) for view in shard] for shard in shards]
     if index.manifest.plan is None:
         return match_batches(matchers[0], batches)
     return sorted(_match_partitioned(index, shards, matchers, batches, deduplicate))
@@ -89,10 +97,6 @@ def segment_ids(view: SegmentView) -> NDArray[np.int64]:
     """Return the subscription ids of a segment."""
     ids: NDArray[np.int64] = view.segment.ids.to_numpy(zero_copy_only=False)
     return ids
-
-
-def _segment_matcher(view: SegmentView, terms: int) -> MatcherWithIds:
-    return SegmentMatcher(view.segment, terms, view.removed), segment_ids(view)
 
 
 def _match_partitioned(

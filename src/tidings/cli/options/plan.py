@@ -43,6 +43,21 @@ PlacementOption = Annotated[
 ]
 
 
+class MatcherName(StrEnum):
+    """How posts are matched with subscriptions. The matches are the same."""
+
+    kernel = "kernel"
+    trie = "trie"
+
+
+MatcherOption = Annotated[
+    MatcherName,
+    typer.Option(
+        "--matcher", metavar="kernel|trie", help="Compiled kernels, or the trie of the S³-TM paper (slow, to compare)."
+    ),
+]
+
+
 def matchers_option(default: str) -> object:
     return typer.Option(
         "--matchers", metavar="N", min=1, max=1024, help="Number of matchers, if partitioned.", show_default=default
