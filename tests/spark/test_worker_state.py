@@ -8,8 +8,9 @@ import pytest
 
 from tidings.index.builder import apply_changes, create_index, merge_index
 from tidings.index.manifest import PlanRecord
-from tidings.index.reader import Index
+from tidings.index.reader import Index, SegmentView
 from tidings.matching.brute_force import RawPost
+from tidings.matching.segment_matcher import SegmentMatcher
 from tidings.spark import worker_state
 from tidings.spark.worker_state import IndexRef, LoadedIndex
 from tidings.testing.pipeline import match_index, post_positions, subscription_table
@@ -65,6 +66,12 @@ def test_every_version_matches_as_in_a_fresh_worker(tmp_path, plan):
             assert match(load(versions[number])) == expected[number]
 
 
+def first_segment(loaded: LoadedIndex) -> tuple[SegmentView, SegmentMatcher]:
+    view, matcher = loaded._matchers_of(0)[0]
+    assert isinstance(matcher, SegmentMatcher)
+    return view, matcher
+
+
 def test_a_delta_does_not_open_the_base_again(tmp_path):
     first, _ = create_index(tmp_path / "index", subscription_table(QUERIES))
     second, _ = apply_changes(first, subscription_table(["new words"], [7]))
@@ -73,7 +80,7 @@ def test_a_delta_does_not_open_the_base_again(tmp_path):
     for index in (first, second, third):
         loaded = load(index)
         match(loaded)
-        bases.append(loaded._matchers_of(0)[0])
+        bases.append(first_segment(loaded))
     assert bases[0][0].segment is bases[1][0].segment is bases[2][0].segment
     assert bases[0][1]._cell_table is bases[2][1]._cell_table
     assert bases[0][1]._reporters is bases[1][1]._reporters, "nothing was removed"
@@ -96,5 +103,5 @@ def test_equal_segments_of_two_indexes_are_opened_once(tmp_path):
     for index in indexes:
         loaded = load(index)
         assert match(loaded) == match_index(index, POSTS, 9)
-        matchers.append(loaded._matchers_of(0)[0][1])
+        matchers.append(first_segment(loaded)[1])
     assert matchers[0]._cell_table is matchers[1]._cell_table
