@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,12 +18,15 @@ from tests.balance.test_migration import (
 )
 
 from tidings.balance.rebalance.apply import apply_intents
+from tidings.balance.rebalance.cell_load import measure_loads
 from tidings.balance.rebalance.cell_selection import SELECTORS
 from tidings.balance.rebalance.grid_refinement import MAX_LINES, refine_grid, refine_measured
 from tidings.balance.rebalance.local_policy import LocalSettings, Move, SplitByText
 from tidings.balance.rebalance.local_step import LocalRebalancing, prepare_rebalancing
 from tidings.balance.rebalance.measured_load import LoadWindow, MeasuredLoad
 from tidings.balance.rebalance.recent_cells import RecentCells
+from tidings.balance.rebalance.shard_sample import sample_shards
+from tidings.balance.work_model import WorkModel
 from tidings.index.builder import prepare_merge
 from tidings.index.dual_plan import prepare_dual_plan
 from tidings.index.migrate import prepare_migration
@@ -230,6 +234,43 @@ def test_plan_with_the_same_areas_moves_nothing(stream):
     moved = migration.version.publish(index.version + 1)
     assert (migration.subscriptions, moved.manifest.shards) == (0, index.manifest.shards)
     assert count_received(moved, stream.workload.posts) == count_received(index, stream.workload.posts)
+
+
+@pytest.mark.parametrize("stream", ["kdtree", "hybrid"], indirect=True)
+def test_sizes_of_cells_count_each_subscription_once(stream):
+    index = stream.updater.index
+    for shard in sample_shards(index, plan_in_use(index)).values():
+        counts, once = shard.count_per_cell()
+        rows, columns = np.divmod(np.arange(shard.cells), shard.plan.lines.columns)
+        covering = np.zeros(shard.cells)
+        by_part = np.zeros(shard.cells)
+        for (left, low, right, high), anchor in zip(shard.ranges.tolist(), shard.anchors.tolist(), strict=True):
+            is_inside = (left <= columns) & (columns <= right) & (low <= rows) & (rows <= high)
+            is_held = is_inside & (shard.matchers[shard.row_of_cell[:-1], anchor] == shard.matcher)
+            covering += is_held
+            by_part += is_held / max(1, np.count_nonzero(is_held))
+        assert counts.tolist() == covering.tolist()
+        assert np.allclose(once, by_part)
+        assert once.sum() <= len(shard.anchors) + 1e-6
+
+
+@pytest.mark.parametrize("stream", ["kdtree"], indirect=True)
+def test_seconds_of_a_matcher_are_distributed_over_its_cells(stream):
+    index, posts = stream.updater.index, [*POSTS[:100], *UNLOCATED[:50]]
+    plan, measured = plan_in_use(index), measure(index, posts)
+    arguments = (sample_shards(index, plan), plan)
+    recent = RecentCells.build(index, plan, to_sample(posts))
+    timed = replace(measured, seconds=(1.0, 2.0, 0.5, 4.0))
+    loads = measure_loads(*arguments, timed, recent, WorkModel())
+    assert np.allclose([sum(cell.load for cell in loads[number]) for number in range(MATCHERS)], timed.seconds)
+    nowhere = len(plan.area_of_cell)
+    unlocated = {number for number in loads for cell in loads[number] if cell.cell == nowhere and cell.load > 0}
+    assert unlocated == {key % MATCHERS for key in measured.cells.tolist() if key // MATCHERS == nowhere}
+    assert unlocated
+    with_updates = measure_loads(*arguments, replace(timed, updates=1_000_000), recent, WorkModel())
+    for before, after in zip(loads[0], with_updates[0], strict=True):  # updates outweigh posts: load follows size
+        share = before.size_bytes / sum(cell.size_bytes for cell in loads[0])
+        assert np.isclose(after.load, share, rtol=0.05, atol=0.01)
 
 
 def test_cells_of_a_finer_grid_are_found_in_the_coarse_one():
