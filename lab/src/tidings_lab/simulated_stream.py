@@ -125,6 +125,8 @@ class SimulatedStream:
         self.updater.refresh()
 
     def close(self) -> None:
+        """Close the store when no build is running any more: its folder may be deleted then."""
+        self.updater.wait_for_build()
         self.updater.close()
         self.store.close()
 
