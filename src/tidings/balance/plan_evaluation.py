@@ -23,7 +23,7 @@ from tidings.matching.segment_matcher import SegmentMatcher
 from tidings.plan.load_model import WorkModel
 from tidings.routing.router import MatcherBatch
 from tidings.routing.spatial_router import open_router
-from tidings.text.analyzer import AnalyzedBatch
+from tidings.text.analyzer import COMPANION, AnalyzedBatch
 from tidings.text.term_statistics import TermStatistics
 
 _BATCH_POSTS = 10_000
@@ -91,4 +91,5 @@ class _Shard:
         bounds = np.ascontiguousarray(np.column_stack([batch.starts[:-1], batch.starts[1:]]))
         analyzed, own = AnalyzedBatch(batch.terms, bounds), np.ascontiguousarray(positions[batch.posts])
         matches = sum(len(matcher.match(analyzed, own)) for matcher in self._matchers)
-        return len(batch.posts), int(self._is_anchor[batch.terms].sum()), matches
+        looked_up = batch.terms[batch.terms < COMPANION]
+        return len(batch.posts), int(self._is_anchor[looked_up].sum()), matches
