@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from tidings.balance.rebalance.options import RebalanceOptions
 from tidings_lab.located_posts import as_located, generate_located
-from tidings_lab.measurements.space_moving import latencies
+from tidings_lab.measurements.space_moving import LiveRun, latencies
 from tidings_lab.simulated_spatial_matchers import MeasuredRun, SimulatedSpatialCluster
-from tidings_lab.simulated_stream import NO_REBALANCING, build_state, run_in_turns, summarize_batches
+from tidings_lab.simulated_stream import NO_REBALANCING, LiveBatch, build_state, run_in_turns, summarize_batches
 from tidings_lab.spatial_scenarios import Crowds, draw_balanced, draw_day_and_night, draw_hot_spot
 from tidings_lab.spatial_workload import Tweets, draw_subscriptions
 
@@ -106,6 +106,15 @@ def test_bytes_of_a_step_are_those_of_its_new_files(tmp_path):
 
 def test_batches_in_a_queue_wait_for_those_before_them():
     assert latencies([0.0, 1.0, 2.0, 9.0], [0.5, 3.0, 0.5, 1.0]).tolist() == [0.5, 3.0, 2.5, 1.0]
+
+
+def test_batches_that_wait_for_a_switch_are_affected_by_it():
+    services = [(0.5, False, False), (0.5, True, False), (3.0, False, True), (0.5, False, False), (0.5, False, False)]
+    batches = [LiveBatch(service, 0.0, *flags) for service, *flags in services]
+    arrived = [0.0, 1.0, 2.0, 3.0, 9.0]
+    run = LiveRun(None, None, {}, batches, arrived)
+    waits = 1e3 * latencies(arrived, [batch.service_s for batch in batches])
+    assert run._affected(waits).tolist() == [False, True, True, True, False]
 
 
 def test_arms_take_turns_and_match_the_same_posts(tmp_path):

@@ -25,6 +25,7 @@ from tidings_lab.spatial_workload import Tweets, draw_subscriptions
 _CALIBRATION_BATCHES, _CALIBRATION_PHASE = 20, 999
 _MAX_EXTENSION = 10  # times the batches, until there were enough migrations
 _PARTS = 50  # posts of a phase are drawn once and used in turns
+_ROUNDING_MS = 1e-6
 _UNAFFECTED_MS, _LONG_MS = 100.0, 1_000.0  # the classes of figures 12c and 15
 
 
@@ -105,9 +106,18 @@ class LiveRun:
             seconds.append(time.perf_counter() - start)
         return float(self.parameters["pace"] * np.median(seconds))
 
+    def _affected(self, latency_ms: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return the batches during a build or a switch, and those that waited in the queue after them."""
+        affected = np.zeros(len(self.batches), bool)
+        for number, batch in enumerate(self.batches):
+            waited = latency_ms[number] > 1e3 * batch.service_s + _ROUNDING_MS
+            after = number > 0 and affected[number - 1] and waited
+            affected[number] = batch.is_building or batch.is_switch or after
+        return affected
+
     def summarize(self) -> Row:
         latency_ms = 1e3 * latencies(self.arrived, [batch.service_s for batch in self.batches])
-        is_moving = np.array([batch.is_building or batch.is_switch for batch in self.batches])
+        is_moving = self._affected(latency_ms)
         switches = [1e3 * batch.switch_s for batch in self.batches if batch.is_switch]
         row: Row = {
             "migrations": len(self.migration_s),
