@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from tidings.cli.progress import Progress
@@ -133,6 +132,8 @@ def describe_spatial_plan(plan: SpatialPlan) -> dict[str, Any]:
 
 def measure_spatial_plan(plan: SpatialPlan, workload: Workload) -> dict[str, Any]:
     """Return how the plan distributes these posts and subscriptions, and the predicted time of each matcher."""
+    import numpy as np
+
     from tidings.balance.leaf_assignment import load_ratio
     from tidings.balance.work_model import WorkSample
 
