@@ -74,5 +74,5 @@ def test_the_summary_is_what_the_index_does(learned):
     assert sum(summary["subscriptions"]) >= len(SUBSCRIPTIONS)
     assert 0 < max(summary["loads"]) < POSTS / 2, "only posts that can match are sent"
     assert summary["predicted_posts_per_second"] == pytest.approx(
-        POSTS / (max(summary["predicted_ms"]) / 1000), rel=0.01
+        POSTS / (max(summary["predicted_ms"]) / 1000), rel=0.05
     )
