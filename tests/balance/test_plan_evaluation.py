@@ -51,6 +51,8 @@ def test_counts_are_those_of_the_workers(tmp_path_factory, algorithm, is_spatial
         assert (found.received[matcher], found.matches[matcher]) == measured.get(matcher, (0, 0))
     expected = expected_matches(queries, posts)
     assert found.matches.sum() >= len(expected)
+    if not index.manifest.shared:
+        assert found.matches.sum() == len(expected)
     assert found.subscriptions.sum() >= index.manifest.subscriptions
 
 

@@ -47,6 +47,14 @@ def test_with_deduplication_it_is_reported_once(index):
     assert match_index(index, POSTS, 10) == expected_matches(QUERIES, POSTS)
 
 
+def test_alternatives_without_terms_on_several_matchers_are_found_once(tmp_path):
+    queries = ["within:-180,-90,180,90 -(cat dog)"]  # without cat, or without dog
+    posts = [RawPost("", -90.0, -180.0), RawPost("cat", 1.0, 1.0)]
+    index, _ = create_index(tmp_path / "index", subscription_table(queries), PlanRecord("hash", 3, 2))
+    assert sum(len(index.open_shard(number)) for number in range(3)) > 1, "all alternatives are on one matcher"
+    assert match_index(index, posts, 10) == expected_matches(queries, posts)
+
+
 def test_posts_with_the_same_text_stay_several_posts(index):
     assert match_index(index, POSTS * 3, 100) == expected_matches(QUERIES, POSTS * 3)
 

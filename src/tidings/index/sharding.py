@@ -158,10 +158,19 @@ def _put_unsplit_first(conjunctions: Conjunctions, split_terms: NDArray[np.uint3
 
 
 def _is_shared(conjunctions: Conjunctions, row: NDArray[np.intp], matcher: NDArray[np.uint16]) -> NDArray[np.uint8]:
-    """Return 1 for each subscription that several matchers may find in a post: by several anchors."""
-    subscription = conjunctions.subscription[row].astype(np.int64)
-    several_matchers = has_several(subscription, matcher)
-    return (several_matchers & has_several(conjunctions.subscription, anchor_terms(conjunctions))).astype(np.uint8)
+    """Return 1 for each subscription that several matchers may find in a post."""
+    several_matchers = has_several(conjunctions.subscription[row], matcher)
+    return (several_matchers & may_repeat(conjunctions, anchor_terms(conjunctions))).astype(np.uint8)
+
+
+def may_repeat(conjunctions: Conjunctions, anchors: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Return whether each subscription is found by all its matchers that get a post, not only by one.
+
+    Only one matcher looks for an anchor in a post, but all look for conjunctions without terms.
+    """
+    found = has_several(conjunctions.subscription, anchors)
+    found[conjunctions.subscription[anchors == 0]] = True
+    return found
 
 
 def has_several(subscription: NDArray[np.integer], values: NDArray[np.integer]) -> NDArray[np.bool_]:

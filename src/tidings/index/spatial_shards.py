@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tidings.index.sharding import ShardInput, has_several
+from tidings.index.sharding import ShardInput, may_repeat
 from tidings.plan.space import SpatialPlan
 from tidings.query.anchors import anchor_terms
 from tidings.query.conjunctions import Conjunctions
@@ -103,11 +103,9 @@ def place(
     is_shared = np.array([area.is_shared for area in plan.areas])
     rows = np.concatenate([row, np.tile(free, len(matchers))])
     matcher = np.concatenate([matchers[row_of[area], column[row]].astype(np.int64), everywhere])
-    may_repeat = np.concatenate([is_shared[area], np.ones(len(everywhere), bool)])
-    # Posts are matched by one matcher per anchor, but by all that they reach with conjunctions of a region only.
-    subscriptions = has_several(conjunctions.subscription, anchors)
-    subscriptions[conjunctions.subscription[anchors == 0]] = True
-    return Placement(rows, matcher, may_repeat & subscriptions[conjunctions.subscription[rows]])
+    several = np.concatenate([is_shared[area], np.ones(len(everywhere), bool)])
+    subscriptions = may_repeat(conjunctions, anchors)[conjunctions.subscription[rows]]
+    return Placement(rows, matcher, several & subscriptions)
 
 
 def _is_shared(conjunctions: Conjunctions, placement: Placement) -> NDArray[np.uint8]:
