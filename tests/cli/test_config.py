@@ -74,7 +74,7 @@ def test_text_output_has_value_and_origin(write, capsys):
         ("[runs]\n", "unknown section [runs]. Did you mean 'run'?"),
         ("[zzz]\n", "unknown section [zzz]. Valid names: run, crawl, serve, log."),
         ("run = 1\n", "run is a section. Write [run] and its options below it."),
-        ("[run]\nmatcher = 4\n", "[run] has no option 'matcher'. Did you mean 'matchers'?"),
+        ("[run]\nmatchrs = 4\n", "[run] has no option 'matchrs'. Did you mean 'matchers'?"),
         ("[run]\nmax_latncy = '5 s'\n", "[run] has no option 'max_latncy'. Did you mean 'max-latency'?"),
         ("[run]\nconfig = 'x'\n", "[run] has no option 'config'"),
         ("[run]\nmatchers = 5000\n", "less than or equal to 1024"),

@@ -121,7 +121,7 @@ class Arm:
         sink.store.subscriptions.add_many(subscriptions)
         (folder / "posts").mkdir()
         harness = StreamHarness(
-            tidings.session(), folder / "posts", folder / "state", sink=sink, max_posts_per_batch=1, **ARMS[name]
+            tidings.session(), folder / "posts", folder / "state", match_sink=sink, max_posts_per_batch=1, **ARMS[name]
         )
         return cls(name, folder, sink, harness.running_stream(), stack)
 

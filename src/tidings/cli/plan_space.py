@@ -24,25 +24,22 @@ _TREE_ALGORITHMS = ("hybrid", "kdt")
 
 
 def _tree_option(name: str, text: str) -> Any:
-    return typer.Option(f"--{name}", metavar="X", help=f"hybrid, kdt: {text}", show_default=False)
+    return typer.Option(f"--{name}", metavar="X", help=text, show_default=False)
 
 
 SigmaOption = Annotated[
-    float | None, _tree_option("sigma", "maximum ratio of the largest to the smallest load (σ); default 1.2.")
+    float | None, _tree_option("sigma", "Maximum ratio of the largest to the smallest load (kdt-tree, default 1.2).")
 ]
 DeltaOption = Annotated[
     float | None,
-    _tree_option(
-        "delta",
-        "cosine similarity of posts and subscriptions below which areas are split by terms only (δ, "
-        "0 to 1); from it on, by what costs less; default 0.6.",
-    ),
+    _tree_option("delta", "Similarity below which areas are split by terms only (kdt-tree, default 0.6)."),
 ]
 EpsilonOption = Annotated[
-    float | None,
-    _tree_option("epsilon", "differences of similarity up to this do not count (ε, 0 to 1); default 0.02."),
+    float | None, _tree_option("epsilon", "Differences of similarity that do not count (kdt-tree, default 0.02).")
 ]
-ThetaOption = Annotated[int | None, _tree_option("theta", "maximum number of nodes per matcher (θ); default 16.")]
+ThetaOption = Annotated[
+    int | None, _tree_option("theta", "Maximum number of areas per matcher (kdt-tree, default 16).")
+]
 
 
 def parse_tree_settings(algorithm: str, given: Mapping[str, float | None]) -> HybridSettings:

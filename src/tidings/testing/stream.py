@@ -42,14 +42,14 @@ class StreamHarness:
         posts: Path,
         state: Path | str,
         work_dir: Path | None = None,
-        sink: MatchSink | None = None,
+        match_sink: MatchSink | None = None,
         **options: Any,
     ) -> None:
         """`state` is a directory or a postgresql:// URL, which needs a `work_dir`; see StreamOptions for `options`.
 
-        `sink` receives the matches instead of the store.
+        `match_sink` receives the matches instead of the sink of the options.
         """
-        self._spark, self._sink = spark.newSession(), sink
+        self._spark, self._match_sink = spark.newSession(), match_sink
         for name, value in STREAM_SETTINGS.items():
             self._spark.conf.set(name, value)
         defaults = {"max_posts_per_batch": 1, "trigger": "100 milliseconds"}
@@ -90,7 +90,7 @@ class StreamHarness:
 
     def _run(self, options: StreamOptions, stop: threading.Event) -> None:
         with open_state(options) as state:
-            run_on_session(options, replace(state, sink=self._sink), self._spark, stop)
+            run_on_session(options, replace(state, sink=self._match_sink), self._spark, stop)
 
 
 class RunningStream:
