@@ -13,7 +13,7 @@ from tidings.balance.spatial_registry import fit_spatial_plan
 from tidings.index.builder import create_index
 from tidings.index.manifest import PlanRecord
 from tidings.matching.brute_force import RawPost
-from tidings.matching.dedup import drop_repeated, group_by_post, hits_schema
+from tidings.matching.dedup import drop_repeated, group_by_post, hits_schema, merge_hits
 from tidings.routing.router import Router
 from tidings.testing.contract import build_post_workload, town_workload
 from tidings.testing.oracles import expected_matches
@@ -67,19 +67,29 @@ def test_subscriptions_with_one_conjunction_need_no_deduplication(tmp_path):
 
 
 hits = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.booleans()), max_size=30)
+replies = st.lists(hits.map(lambda reply: sorted(set(reply))), max_size=4)
 
 
 @settings(max_examples=150, deadline=None)
-@given(hits, st.sampled_from([pa.int64(), pa.string(), pa.decimal128(38, 2)]))
-def test_only_repeated_shared_hits_are_dropped(hits, id_type):
-    """Each hit is (post, subscription, shared)."""
-    columns = [pa.array(column) for column in zip(*hits, strict=True)] if hits else [pa.nulls(0)] * 3
-    columns = [column.cast(type_) for column, type_ in zip(columns, hits_schema(id_type).types, strict=True)]
-    table = pa.table(columns, schema=hits_schema(id_type))
-    unique = [(row["post"], row["subscription_id"], row["shared"]) for row in drop_repeated(table).to_pylist()]
-    given = [tuple(row.values()) for row in table.to_pylist()]
+@given(replies, st.sampled_from([pa.int64(), pa.string(), pa.decimal128(38, 2)]))
+def test_only_repeated_shared_hits_are_dropped(replies, id_type):
+    """Each reply has the hits of one matcher: (post, subscription, shared)."""
+    schema = hits_schema(id_type)
+    batches = []
+    for reply in replies:
+        columns = [pa.array(column) for column in zip(*reply, strict=True)] if reply else [pa.nulls(0)] * 3
+        columns = [column.cast(kind) for column, kind in zip(columns, schema.types, strict=True)]
+        batches.append(pa.record_batch(columns, schema=schema))
+    given = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
     expected = [hit for hit in given if not hit[2]] + list({hit for hit in given if hit[2]})
+    unique = [tuple(row[name] for name in schema.names) for row in drop_repeated(batches).to_pylist()]
     assert sorted(unique, key=str) == sorted(expected, key=str)
+    ids, counts = merge_hits(batches, 5)
+    assert counts.tolist() == [sum(hit[0] == post for hit in expected) for post in range(5)]
+    by_post = np.split(np.array(ids.to_pylist(), object), np.cumsum(counts)[:-1])
+    assert [sorted(map(str, some)) for some in by_post] == [
+        sorted(str(hit[1]) for hit in expected if hit[0] == post) for post in range(5)
+    ]
 
 
 @given(hits)

@@ -36,6 +36,7 @@ from tidings_lab.datasets import Posts, SubscriptionSet
 from tidings_lab.errors import ContendersDisagree
 from tidings_lab.inputs import Scale
 from tidings_lab.joins import MatchTally
+from tidings_lab.provenance import BENCHMARK_MODULES, code_digests
 from tidings_lab.sample_queries import MAX_TERMS, NumberedPosts, draw_rows, number_by_frequency
 from tidings_lab.thresholds import Threshold, check_thresholds
 
@@ -254,6 +255,7 @@ def test_page_names_result_file_commit_and_numbers(tmp_path: Path) -> None:
 def _save(folder: Path, name: str, measured: Any) -> results.Result:
     result = results.new_result("benchmark", name, "full", "pytest", SEED, {})
     result |= {"measured": measured, "data": {"posts": 3_000, "source": "generated", "note": ""}}
+    result["code"] = code_digests(BENCHMARK_MODULES[name])
     results.save_result(result, folder)
     return result
 

@@ -8,6 +8,7 @@ import pytest
 
 from tidings.balance.word_registry import WORD_PARTITIONERS, fit_word_plan
 from tidings.demo.generate import generate_posts
+from tidings.matching.dedup import merge_hits
 from tidings.plan.words import LearnedPlan, WordPlan
 from tidings.routing.shed import ShedDecision
 from tidings_lab.datasets import Posts
@@ -19,10 +20,8 @@ from tidings_lab.simulated_matchers import (
     Run,
     ShardHits,
     SimulatedCluster,
-    concat_hits,
     list_pairs,
     measure_in_turns,
-    merge_hits,
 )
 from tidings_lab.workload import (
     NumberedSubscriptions,
@@ -186,7 +185,7 @@ def test_anchors_are_the_terms_of_fewest_posts_as_in_an_index(posts: NumberedPos
 def test_merging_drops_second_copies_of_shared_subscriptions() -> None:
     first = ShardHits(np.array([0, 2], np.uint32), np.array([5, 7]), np.array([True, False]))
     second = ShardHits(np.array([0, 1], np.uint32), np.array([5, 5]), np.array([True, True]))
-    ids, counts = merge_hits(concat_hits([first, second]), 4)
+    ids, counts = merge_hits([first.to_reply(), second.to_reply()], 4)
     assert ids.to_pylist() == [5, 5, 7]
     assert counts.tolist() == [1, 1, 1, 0]
     assert list_pairs([first, second]).tolist() == [0 << 32 | 5, 1 << 32 | 5, 2 << 32 | 7]

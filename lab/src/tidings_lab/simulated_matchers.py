@@ -22,7 +22,7 @@ from tidings.index.reader import Index, SegmentView
 from tidings.index.segment import build_segment
 from tidings.index.sharding import shard_by_term
 from tidings.index.spatial_shards import SpatialAnchors
-from tidings.matching.dedup import drop_repeated, group_by_post, hits_schema
+from tidings.matching.dedup import drop_repeated, hits_schema, merge_hits
 from tidings.matching.segment_matcher import SegmentMatcher, missing_positions
 from tidings.plan.placement.shard_terms import ShardTerms
 from tidings.plan.words import WordPlan
@@ -69,25 +69,14 @@ class ShardHits:
     subscriptions: NDArray[np.int64]
     is_shared: NDArray[np.bool_]
 
-    def to_table(self) -> pa.Table:
-        return pa.table([self.posts, self.subscriptions, self.is_shared], schema=_HITS)
-
-
-def concat_hits(hits: Sequence[ShardHits]) -> pa.Table:
-    """Return the hits of all matchers as they reach the merge stage."""
-    return pa.concat_tables([_HITS.empty_table(), *(found.to_table() for found in hits)]).combine_chunks()
-
-
-def merge_hits(hits: pa.Table, posts: int) -> tuple[pa.Array, NDArray[np.uint32]]:
-    """Merge like the product: without repetitions, in the order of the posts, with the number per post."""
-    distinct = drop_repeated(hits).combine_chunks()
-    ids = distinct["subscription_id"].combine_chunks()
-    return group_by_post(distinct["post"].to_numpy(), ids, posts)
+    def to_reply(self) -> pa.RecordBatch:
+        """Return the hits as they reach the merge stage."""
+        return pa.record_batch([self.posts, self.subscriptions, self.is_shared], schema=_HITS)
 
 
 def list_pairs(hits: Sequence[ShardHits]) -> NDArray[np.uint64]:
     """Return the distinct hits as sorted numbers of post and subscription (32 bits each)."""
-    distinct = drop_repeated(concat_hits(hits))
+    distinct = drop_repeated([found.to_reply() for found in hits])
     posts, subscriptions = (distinct[name].to_numpy().astype(np.uint64) for name in ("post", "subscription_id"))
     pairs: NDArray[np.uint64] = np.sort(posts << np.uint64(32) | subscriptions)
     return pairs
@@ -209,9 +198,9 @@ class _Measurement:
             seconds[share.matcher] = time.thread_time() - start
             hits.append(cluster.locate(share, found))
             self.loads[share.matcher], self.hits[share.matcher] = len(share.posts), len(hits[-1].posts)
-        table = concat_hits(hits)
+        replies = [found.to_reply() for found in hits]
         start = time.thread_time()
-        ids, _ = merge_hits(table, len(self.run.posts))
+        ids, _ = merge_hits(replies, len(self.run.posts))
         seconds[-1] = time.thread_time() - start
         self.matches = len(ids)
         return seconds

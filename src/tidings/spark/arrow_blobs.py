@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +11,10 @@ from pyspark import TaskContext
 
 ArrowBatches = Iterator[pa.RecordBatch]
 Stage = Callable[[ArrowBatches], ArrowBatches]
+Part = TypeVar("Part")
 
 
-def blob_batch(blobs: list[pa.Buffer], **columns: pa.Array) -> pa.RecordBatch:
+def blob_batch(blobs: Sequence[pa.Buffer], **columns: pa.Array) -> pa.RecordBatch:
     """Build a batch of labels and blobs. Every blob is copied once."""
     ends = np.cumsum([0, *(blob.size for blob in blobs)], dtype=np.int32)
     data = pa.py_buffer(b"".join(blobs))
@@ -28,6 +29,19 @@ def iter_blobs(batches: ArrowBatches) -> Iterator[tuple[Any, ...]]:
         values = zip(*(label.to_pylist() for label in labels), strict=True)
         for row, label in enumerate(values):
             yield *label, blobs[row].as_buffer()
+
+
+def group_by_size(parts: Iterable[Part], size: Callable[[Part], int], limit: int) -> Iterator[list[Part]]:
+    """Group parts until they reach the limit: every batch that Python sends to the JVM has a fixed cost."""
+    group, total = [], 0
+    for part in parts:
+        group.append(part)
+        total += size(part)
+        if total >= limit:
+            yield group
+            group, total = [], 0
+    if group:
+        yield group
 
 
 def write_stream(batch: pa.RecordBatch) -> pa.Buffer:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidings.matching.dedup import drop_repeated, group_by_post
+from tidings.matching.dedup import group_by_post, merge_hits
 from tidings.routing.router import MatcherBatch, RoutedBatch
 from tidings.routing.stats import RoutingStats
 from tidings.routing.wire import RoutedPosts, pack, unpack
@@ -24,6 +24,7 @@ from tidings.spark.arrow_blobs import (
     Stage,
     blob_batch,
     first_batch_number,
+    group_by_size,
     iter_blobs,
     read_stream,
     write_stream,
@@ -35,6 +36,7 @@ from tidings.text.searchable import join_searchable
 # `task` is the partition of the next stage, `sent` the number of blobs of the batch.
 BLOB_SCHEMA = "task int, matcher int, batch bigint, sent int, blob binary"
 NO_MATCHER = -1
+_BATCH_BYTES = 1 << 20
 _SEND_ALL = RoutingOptions()
 _IS_REJECTED = "_is_rejected"
 
@@ -98,7 +100,9 @@ def route(
                 blobs = [write_stream(batch)] if len(rows) else []
             matchers = [NO_MATCHER] * len(blobs) + [share.matcher for share in shares]
             blobs += [pack(share, batch.column("id"), positions, schema) for share in shares]
-            yield blob_batch(blobs, **_labels([matcher % tasks for matcher in matchers], matchers, number, len(blobs)))
+            count = len(blobs)
+            labels = _labels([m % tasks for m in matchers], matchers, [number] * count, [count] * count)
+            yield blob_batch(blobs, **labels)
         routing.report_stats(stats)
         index.end_task()
 
@@ -150,11 +154,16 @@ def match_shards(ref: IndexRef, schema: pa.Schema) -> Stage:
     """routed posts → matches, if no subscription is on several matchers."""
 
     def stage(batches: ArrowBatches) -> ArrowBatches:
+        for parts in group_by_size(found(batches), lambda part: len(part[0]), BATCH_MATCHES):
+            ids, post_ids, counts = zip(*parts, strict=True)
+            yield from _list_matches(pa.concat_arrays(ids), pa.concat_arrays(post_ids), np.concatenate(counts))
+
+    def found(batches: ArrowBatches) -> Iterator[tuple[pa.Array, pa.Array, NDArray[np.uint32]]]:
         index = open_index(ref)
         for _, matcher, _, _, blob in iter_blobs(batches):
             posts = unpack(blob, schema)
             for hits in index.match(matcher, posts.analyzed, posts.positions):
-                yield from _list_matches(hits.ids, posts.ids, hits.hits.counts)
+                yield hits.ids, posts.ids, hits.hits.counts
 
     return stage
 
@@ -163,11 +172,17 @@ def match_shards_to_blobs(ref: IndexRef, schema: pa.Schema, hits_schema: pa.Sche
     """routed posts → packed hits, to be merged per batch; the blobs of posts pass unchanged."""
 
     def stage(batches: ArrowBatches) -> ArrowBatches:
+        for rows in group_by_size(answers(batches), lambda row: row[-1].size, _BATCH_BYTES):
+            matchers, numbers, sent, blobs = zip(*rows, strict=True)
+            labels = _labels([number % tasks for number in numbers], matchers, numbers, sent)
+            yield blob_batch(blobs, **labels)
+
+    def answers(batches: ArrowBatches) -> Iterator[tuple[int, int, int, pa.Buffer]]:
         index = open_index(ref)
         for _, matcher, number, sent, blob in iter_blobs(batches):
-            if matcher != NO_MATCHER:
-                blob = _pack_hits(index, matcher, unpack(blob, schema), hits_schema)
-            yield blob_batch([blob], **_labels([number % tasks], [matcher], number, sent))
+            is_routed = matcher != NO_MATCHER
+            answer = _pack_hits(index, matcher, unpack(blob, schema), hits_schema) if is_routed else blob
+            yield matcher, number, sent, answer
 
     return stage
 
@@ -183,11 +198,16 @@ def _pack_hits(index: LoadedIndex, matcher: int, posts: RoutedPosts, schema: pa.
 def merge_and_write(hits_schema: pa.Schema, write: WriteResults) -> Stage:
     """packed hits and the blobs of posts → results."""
 
+    id_type = hits_schema.field("subscription_id").type
+
     def results(batches: ArrowBatches) -> Iterator[MatchedBatch]:
         for blobs in _iter_complete_batches(batches):
             posts = read_stream(blobs.pop(NO_MATCHER))
             replies = [pa.ipc.read_record_batch(blob, hits_schema) for blob in blobs.values()]
-            yield _merge(posts, pa.Table.from_batches(replies, hits_schema))
+            is_rejected = posts.column(_IS_REJECTED).to_numpy(zero_copy_only=False)
+            fields = posts.drop_columns([_IS_REJECTED])
+            ids, counts = merge_hits(replies, posts.num_rows)
+            yield MatchedBatch(fields, ids.cast(id_type), counts, np.flatnonzero(is_rejected))
 
     return lambda batches: write(results(batches))
 
@@ -200,14 +220,6 @@ def _iter_complete_batches(batches: ArrowBatches) -> Iterator[dict[int, pa.Buffe
         blobs[matcher] = blob
         if len(blobs) == sent:
             yield pending.pop(number)
-
-
-def _merge(posts: pa.RecordBatch, hits: pa.Table) -> MatchedBatch:
-    hits = drop_repeated(hits).combine_chunks()
-    ids = pa.concat_arrays([pa.array([], hits["subscription_id"].type), *hits["subscription_id"].chunks])
-    is_rejected = posts.column(_IS_REJECTED).to_numpy(zero_copy_only=False)
-    grouped = group_by_post(hits["post"].to_numpy(), ids, posts.num_rows)
-    return MatchedBatch(posts.drop_columns([_IS_REJECTED]), *grouped, np.flatnonzero(is_rejected))
 
 
 def list_matches(results: Iterator[MatchedBatch]) -> ArrowBatches:
@@ -230,8 +242,9 @@ def _list_matches(subscription_ids: pa.Array, post_ids: pa.Array, counts: NDArra
     yield from split_batches(pa.record_batch([post_ids.take(posts), lists], ["post_id", "subscriptions"]))
 
 
-def _labels(tasks: list[int], matchers: list[int], number: int, sent: int) -> dict[str, pa.Array]:
-    """Return the label columns of the blobs of one batch."""
-    repeated = {"batch": pa.repeat(pa.scalar(number, pa.int64()), len(tasks))}
-    repeated["sent"] = pa.repeat(pa.scalar(sent, pa.int32()), len(tasks))
-    return {"task": pa.array(tasks, pa.int32()), "matcher": pa.array(matchers, pa.int32()), **repeated}
+def _labels(
+    tasks: Sequence[int], matchers: Sequence[int], numbers: Sequence[int], sent: Sequence[int]
+) -> dict[str, pa.Array]:
+    """Return the label columns of blobs."""
+    labels = {"task": pa.array(tasks, pa.int32()), "matcher": pa.array(matchers, pa.int32())}
+    return {**labels, "batch": pa.array(numbers, pa.int64()), "sent": pa.array(sent, pa.int32())}

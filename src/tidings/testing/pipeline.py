@@ -115,9 +115,7 @@ def _match_partitioned(
             for part in router.route(analyzed, positions).batches
         ]
         replies = [_shard_hits(shards[matcher], matchers[matcher], posts) for matcher, posts in received]
-        hits = pa.Table.from_batches(replies, hits_schema(pa.int64()))
-        if deduplicate:
-            hits = drop_repeated(hits)
+        hits = drop_repeated(replies) if deduplicate else pa.Table.from_batches(replies, hits_schema(pa.int64()))
         posts = [first + post for post in hits["post"].to_pylist()]
         yield from zip(hits["subscription_id"].to_pylist(), posts, strict=True)
 
