@@ -33,6 +33,7 @@ PlanFitter = Callable[[WorkSample, int, WorkModel, HybridSettings], SpatialPlan]
 
 SPATIAL_PARTITIONERS = ("hybrid", "kdt", "grid", "kdtree", "rtree", "frequency", "hypergraph", "metric")
 _CUT_ROUNDS = 5
+_SEND_NS = 100.0  # to send a copy of a post to a matcher through Spark
 _HELD_OUT = 3  # every third post is withheld from the candidates of `hybrid`, to compare them
 
 
@@ -58,11 +59,12 @@ def fit_spatial_plan(
 
 
 def _choose_candidate(sample: WorkSample, matchers: int, model: WorkModel, settings: HybridSettings) -> str:
-    """Return the candidate whose busiest matcher has least work for held-out posts."""
+    """Return the candidate whose busiest matcher has least work for held-out posts, those sent to it included."""
+    sending = replace(model, post_ns=model.post_ns + _SEND_NS)
     number = np.arange(len(sample.workload.positions))
     held_out, training = (sample.select_posts(np.flatnonzero(part)) for part in _split_off(number))
     plans = (_FITTERS[name](training, matchers, model, settings) for name in CANDIDATES)
-    return CANDIDATES[int(np.argmin([max(held_out.estimate_ns(plan, model)) for plan in plans]))]
+    return CANDIDATES[int(np.argmin([max(held_out.estimate_ns(plan, sending)) for plan in plans]))]
 
 
 def _split_off(number: NDArray[np.intp]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
