@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +16,7 @@ from tidings.jit import inline, kernel, read, write
 from tidings.plan.hot_splits import split_of
 from tidings.query import anchors
 from tidings.query.anchors import SIGNATURE_WORDS, post_signature, signature_bit, signature_mask, signature_word
+from tidings.ragged import take_rows
 from tidings.routing.anchor_holders import AnchorHolders
 from tidings.routing.shed import ShedDecision, ShedPostCounts, keep_distinct, shed_posts
 from tidings.routing.shed_value import match_potential
@@ -39,6 +41,11 @@ class MatcherBatch:
     posts: NDArray[np.uint32]
     terms: NDArray[np.uint32]
     starts: NDArray[np.uint32]
+
+    def select(self, rows: NDArray[np.intp]) -> MatcherBatch:
+        """Return some of the posts."""
+        terms, starts = take_rows(self.terms, self.starts[:-1][rows], np.diff(self.starts)[rows])
+        return MatcherBatch(self.matcher, self.posts[rows], terms, starts.astype(np.uint32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +147,23 @@ class Router:
             match_potential(batch.terms, batch.bounds, active, self._companions, worth)
             holders = self._holders
         return shed_posts(shed.allowed_matchers(hashes), active, batch.bounds, holders, worth, bits)
+
+
+def split_off_local(
+    shares: Sequence[MatcherBatch], posts: int
+) -> tuple[Sequence[MatcherBatch], Sequence[MatcherBatch]]:
+    """Return the shares of the posts that only one matcher gets, and the others. Few such posts are not split off."""
+    matchers = np.zeros(posts, np.uint16)
+    for share in shares:
+        matchers[share.posts] += 1
+    is_local = matchers == 1
+    if 2 * is_local.sum() < (matchers > 0).sum():
+        return [], shares
+    if not (matchers > 1).any():
+        return shares, []
+    parts = [(share, is_local[share.posts]) for share in shares]
+    local = [share.select(np.flatnonzero(mask)) for share, mask in parts if mask.any()]
+    return local, [share.select(np.flatnonzero(~mask)) for share, mask in parts if not mask.all()]
 
 
 def slice_batches(

@@ -57,6 +57,17 @@ def read_stream(blob: pa.Buffer) -> pa.RecordBatch:
     return pa.ipc.open_stream(blob).read_next_batch()
 
 
+def join_blobs(first: pa.Buffer, second: pa.Buffer) -> pa.Buffer:
+    """Return two blobs as one."""
+    return pa.py_buffer(b"".join([first.size.to_bytes(8, "little"), first, second]))
+
+
+def split_blob(blob: pa.Buffer) -> tuple[pa.Buffer, pa.Buffer]:
+    """Return the two blobs of `join_blobs`."""
+    size = int.from_bytes(blob.slice(0, 8).to_pybytes(), "little")
+    return blob.slice(8, size), blob.slice(8 + size)
+
+
 def first_batch_number() -> int:
     """Return the first batch number of this task. No two tasks use the same numbers."""
     context = TaskContext.get()

@@ -18,7 +18,7 @@ from tidings.routing import wire
 from tidings.spark import post_columns, stages
 from tidings.spark.accumulators import ReportLoads, RoutingOptions, with_metrics
 from tidings.spark.arrow_blobs import Stage
-from tidings.spark.results import choose_writer
+from tidings.spark.results import OpenWriter, choose_writer
 from tidings.spark.session import count_cores
 from tidings.spark.spill import SPILLED_ROWS
 from tidings.spark.worker_state import IndexRef
@@ -53,9 +53,7 @@ def _match_lists(
     if index.manifest.plan is None:
         return columns.mapInArrow(with_metrics(stages.match_replicated(ref), ref, report), schema)
     if index.manifest.shared:
-        return _replies(columns, index, ref, report, routing, ["id"]).mapInArrow(
-            stages.merge_and_write(dedup.hits_schema(index.id_type), stages.list_matches), schema
-        )
+        return _merged(columns, index, ref, report, routing, ["id"], [stages.ListWriter] * 2, schema)
     time_zone = posts.sparkSession.conf.get("spark.sql.session.timeZone")
     tasks = _count_tasks(posts, index)
     routed_schema = _routed_schema(index, to_arrow_type(post_type, timezone=time_zone), with_rows=False)
@@ -76,35 +74,42 @@ def matched_posts(
     One row per post: what a stream stores. `posts` come from `select_all_fields` and are not streaming. With a folder,
     workers write matched posts to files there (`spill`) and emit only their number, in the column `spilled_rows`.
     """
-    write = choose_writer(folder)
     fields = [StructField(field.name, field.dataType) for field in (*posts.schema.fields, _subscriptions_field(index))]
     extra = [] if folder is None else [StructField(SPILLED_ROWS, LongType())]
     schema = StructType([*fields, *extra])
     if index.manifest.plan is None:
-        rows = posts.mapInArrow(with_metrics(stages.match_and_write(ref, write, routing), ref, report), schema)
+        match = stages.match_and_write(ref, choose_writer(folder), routing)
+        rows = posts.mapInArrow(with_metrics(match, ref, report), schema)
     else:
-        merge = stages.merge_and_write(dedup.hits_schema(index.id_type), write)
-        rows = _replies(posts, index, ref, report, routing, posts.columns).mapInArrow(merge, schema)
+        writers = [choose_writer(folder, "-local"), choose_writer(folder)]
+        rows = _merged(posts, index, ref, report, routing, posts.columns, writers, schema)
     is_rejected = "size(subscriptions) = 0"  # the stage emits posts without a match only if they are rejected
     reason = f"CASE WHEN {is_rejected} THEN {reject_reason_sql(posts.columns)} END"
     columns = post_columns.with_reason_sql(posts.columns, reason)
     return rows.selectExpr(*columns, "subscriptions", *(field.name for field in extra))
 
 
-def _replies(
+def _merged(
     posts: DataFrame,
     index: Index,
     ref: IndexRef,
     report: ReportLoads | None,
     routing: RoutingOptions,
     columns: Sequence[str],
+    writers: Sequence[OpenWriter],
+    result: StructType,
 ) -> DataFrame:
-    """Return the hits of all matchers and these columns of the posts, all blobs of a batch in the same task."""
-    tasks, schema = _count_tasks(posts, index), _routed_schema(index, None, with_rows=True)
+    """Return what the writers yield for these columns of the posts: that of the matchers, and that of the merge."""
+    tasks, schema, hits = (
+        _count_tasks(posts, index),
+        _routed_schema(index, None, True),
+        dedup.hits_schema(index.id_type),
+    )
     routed = _send(posts, stages.route(ref, schema, tasks, routing, columns), tasks)
-    match = stages.match_shards_to_blobs(ref, schema, dedup.hits_schema(index.id_type), tasks)
+    match = stages.match_shards_to_blobs(ref, schema, hits, tasks, writers[0])
     replies = _send(routed, with_metrics(match, ref, report), tasks)
-    return replies if posts.isStreaming else replies.sortWithinPartitions("batch")  # so that few batches wait
+    ordered = replies if posts.isStreaming else replies.sortWithinPartitions("batch")  # so that few batches wait
+    return ordered.mapInArrow(stages.merge_and_write(hits, writers[1]), result)
 
 
 def _send(rows: DataFrame, stage: Stage, tasks: int) -> DataFrame:

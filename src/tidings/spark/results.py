@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -28,35 +29,59 @@ class MatchedBatch:
     rejected: NDArray[np.intp]
 
 
-WriteResults = Callable[[Iterator[MatchedBatch]], ArrowBatches]
+class ResultWriter(Protocol):
+    """Writes the results of one task; `finish` is called once, after the last batch."""
+
+    def write(self, result: MatchedBatch) -> ArrowBatches: ...
+
+    def finish(self) -> ArrowBatches: ...
 
 
-def choose_writer(folder: Path | None) -> WriteResults:
+OpenWriter = Callable[[], ResultWriter]
+
+
+def choose_writer(folder: Path | None, suffix: str = "") -> OpenWriter:
     """Return the writer of spill files in a folder, or of rows without one."""
-    return write_rows if folder is None else partial(write_files, str(folder.absolute()))
+    return RowWriter if folder is None else partial(FileWriter, str(folder.absolute()), suffix)
 
 
-def write_rows(results: Iterator[MatchedBatch]) -> ArrowBatches:
-    """Yield matched posts with the list of their `subscriptions`, and rejected ones with an empty list."""
+def write_all(writer: ResultWriter, results: Iterator[MatchedBatch]) -> ArrowBatches:
     for result in results:
+        yield from writer.write(result)
+    yield from writer.finish()
+
+
+class RowWriter:
+    """Yields matched posts with the list of their `subscriptions`, and rejected ones with an empty list."""
+
+    def write(self, result: MatchedBatch) -> ArrowBatches:
         yield from split_batches(with_subscription_lists(result.posts, result.ids, result.counts, result.rejected))
 
+    def finish(self) -> ArrowBatches:
+        yield from ()
 
-def write_files(folder: str, results: Iterator[MatchedBatch]) -> ArrowBatches:
-    """Like `write_rows`, but write matched posts to a file and yield one row with their number."""
-    file, rejected_rows = open_task_file(folder), None
-    for result in results:
+
+class FileWriter:
+    """Writes matched posts to a file of the running task; yields rejected posts, and a row with the number of rows."""
+
+    def __init__(self, folder: str, suffix: str) -> None:
+        self._file = open_task_file(folder, suffix)
+        self._schema: pa.Schema | None = None
+
+    def write(self, result: MatchedBatch) -> ArrowBatches:
         rows = with_subscription_lists(result.posts, result.ids, result.counts, result.rejected[:0])
-        file.write(rows.append_column("reason", pa.nulls(rows.num_rows, pa.string())))
-        no_matches = (result.ids[:0], np.zeros_like(result.counts))
-        rejected_rows = with_subscription_lists(result.posts, *no_matches, result.rejected)
-        if rejected_rows.num_rows:
-            yield rejected_rows.append_column(SPILLED_ROWS, pa.nulls(rejected_rows.num_rows, pa.int64()))
-    file.close()
-    if file.rows:
-        assert rejected_rows is not None
-        nulls = (pa.nulls(1, kind) for kind in rejected_rows.schema.types)
-        yield pa.record_batch([*nulls, pa.array([file.rows])], [*rejected_rows.schema.names, SPILLED_ROWS])
+        self._schema = rows.schema
+        self._file.write(rows.append_column("reason", pa.nulls(rows.num_rows, pa.string())))
+        if len(result.rejected):
+            no_matches = (result.ids[:0], np.zeros_like(result.counts))
+            rejected = with_subscription_lists(result.posts, *no_matches, result.rejected)
+            yield rejected.append_column(SPILLED_ROWS, pa.nulls(rejected.num_rows, pa.int64()))
+
+    def finish(self) -> ArrowBatches:
+        self._file.close()
+        if self._schema is not None and self._file.rows:
+            nulls = (pa.nulls(1, kind) for kind in self._schema.types)
+            yield pa.record_batch([*nulls, pa.array([self._file.rows])], [*self._schema.names, SPILLED_ROWS])
 
 
 def with_subscription_lists(

@@ -43,12 +43,15 @@ class SpillFile:
             os.replace(self._partial, self._path)
 
 
-def open_task_file(folder: str) -> SpillFile:
-    """Return the spill file of the running Spark task. A repeated task replaces the file of its first attempt."""
+def open_task_file(folder: str, suffix: str) -> SpillFile:
+    """Return the spill file of the running Spark task. A repeated task replaces the file of its first attempt.
+
+    Stages of a batch that both write need different suffixes.
+    """
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("Spill file: no Spark task is running. Call this on a worker.")
-    return SpillFile(Path(folder), f"{context.partitionId():05d}", context.taskAttemptId())
+    return SpillFile(Path(folder), f"{context.partitionId():05d}{suffix}", context.taskAttemptId())
 
 
 def list_spill_files(folder: Path) -> list[Path]:
