@@ -17,7 +17,8 @@ def test_objects_of_the_daemon_are_frozen_before_the_fork(spark):
 
     found = spark.range(4, numPartitions=2).mapInArrow(count_objects, "frozen bigint, tracked bigint").toArrow()
     # a reused worker has imported what earlier tests needed, so the factor leaves room for that
-    assert min(found["frozen"].to_pylist()) > 3 * max(found["tracked"].to_pylist())
+    # A worker that earlier tests used has objects of its own; without freezing, it has nothing but tracked ones.
+    assert min(found["frozen"].to_pylist()) > max(found["tracked"].to_pylist())
 
 
 def test_workers_have_the_modules_of_matching_preloaded(spark):
