@@ -5,20 +5,24 @@ from __future__ import annotations
 import pyarrow as pa
 from tests.spark.fixtures import run_python
 
+COUNT_OBJECTS = """
+import gc
+import pyarrow as pa
+import tidings
 
-def test_objects_of_the_daemon_are_frozen_before_the_fork(spark):
-    def count_objects(batches):
-        import gc
+def count_objects(batches):
+    for _ in batches:
+        pass
+    yield pa.RecordBatch.from_pydict({"frozen": [gc.get_freeze_count()], "tracked": [len(gc.get_objects())]})
 
-        for _ in batches:
-            pass
-        counts = {"frozen": [gc.get_freeze_count()], "tracked": [len(gc.get_objects())]}
-        yield pa.RecordBatch.from_pydict(counts)
+found = tidings.session().range(4, numPartitions=2).mapInArrow(count_objects, "frozen bigint, tracked bigint").toArrow()
+assert min(found["frozen"].to_pylist()) > 3 * max(found["tracked"].to_pylist()), found
+"""
 
-    found = spark.range(4, numPartitions=2).mapInArrow(count_objects, "frozen bigint, tracked bigint").toArrow()
-    # a reused worker has imported what earlier tests needed, so the factor leaves room for that
-    # A worker that earlier tests used has objects of its own; without freezing, it has nothing but tracked ones.
-    assert min(found["frozen"].to_pylist()) > max(found["tracked"].to_pylist())
+
+def test_objects_of_the_daemon_are_frozen_before_the_fork():
+    """In a session of its own: workers that earlier tests used track what those imported."""
+    run_python(COUNT_OBJECTS)
 
 
 def test_workers_have_the_modules_of_matching_preloaded(spark):

@@ -1,7 +1,7 @@
 """Make a spatial plan smaller without changing where any post or subscription goes.
 
 Local steps add areas and grid lines: the numbers of areas are in the routing keys of segments, so nothing is removed
-while segments with them are in use. A merge writes all segments again, and can number the areas anew.
+while segments with them are in use. A merge writes all segments again, and can renumber the areas.
 """
 
 from __future__ import annotations
