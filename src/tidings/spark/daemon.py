@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 
+import pandas
 from pyspark import daemon, worker
 
 from tidings.jit import load_kernels
@@ -19,7 +20,7 @@ from tidings.text.char_classes import class_table
 from tidings.text.reference_analyzer import stemmer, stop_words
 
 KERNEL_PACKAGES = ("text", "matching")  # those of every batch
-_PRELOADED = (worker, stages)  # imported here, so that workers need not import them
+_PRELOADED = (worker, stages, pandas)  # workers need not import them; pyarrow would import pandas in each
 
 if __name__ == "__main__":
     load_kernels(KERNEL_PACKAGES)
